@@ -1,0 +1,28 @@
+//! CUDA's assembler and disassemblers, for whoever wants to look at what the PTX becomes. Building needs none of them.
+
+use std::env;
+use std::path::PathBuf;
+
+/// The folder that `cargo xtask setup` fills; nothing where neither `SHMEM_CACHE` nor a home folder is set.
+pub fn folder() -> Option<PathBuf> {
+    Some(crate::sysroot::cache()?.join("cuda").join("bin"))
+}
+
+/// Where `ptxas`, `cuobjdump` or `nvdisasm` is: in `SHMEM_CUDA_BIN`, in [`folder`], or on the PATH.
+///
+/// ```
+/// match shmem_build::tools::find("ptxas") {
+///     Some(ptxas) => println!("{}", ptxas.display()),
+///     None => println!("no ptxas: PTX stays unchecked until a GPU's driver loads it"),
+/// }
+/// ```
+pub fn find(name: &str) -> Option<PathBuf> {
+    let given = env::var_os("SHMEM_CUDA_BIN").map(PathBuf::from);
+    let path = env::var_os("PATH").unwrap_or_default();
+    given
+        .into_iter()
+        .chain(folder())
+        .chain(env::split_paths(&path))
+        .map(|folder| folder.join(name))
+        .find(|file| file.is_file())
+}

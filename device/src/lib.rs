@@ -1,0 +1,8 @@
+//! The library's own kernels: what calls on a stream launch. Users call them through `shmem_host::Stream`.
+use shmem::prelude::*;
+
+/// A barrier of all PEs in stream order: one warp, slot 0.
+#[kernel(collective, block = 32)]
+pub fn barrier_all(all: Collective) {
+    all.barrier(Warp, shmem::world());
+}

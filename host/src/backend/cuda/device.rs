@@ -1,0 +1,382 @@
+//! One PE on a GPU: its streams, its buffers, its functions. Its thread has the device's context current.
+
+use super::driver::{Address, Driver, out};
+use super::error::CudaError;
+use super::poll::{poll, settle};
+use super::{Cuda, Gpu, Module, module};
+use crate::Error;
+use crate::backend::{Device, FunctionId, Halt, KernelInfo, Launch, Limits, Loaded, Marker, ModuleId, StreamId, Watch};
+use crate::fault::DeviceFault;
+use crate::images::ImageError;
+use cudarc::driver::sys::{CUevent, CUevent_flags, CUfunction, CUfunction_attribute, CUmemAllocationHandleType};
+use cudarc::driver::sys::{CUmemAllocationType, CUmemLocation, CUmemLocationType, CUmemPool_attribute};
+use cudarc::driver::sys::{CUmemPoolProps, CUmemoryPool, CUstream};
+use shmem::fault::FaultKind;
+use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
+use std::ptr;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+/// Dynamic shared memory that every kernel may have without asking.
+const SHARED_BYTES: u32 = 48 << 10;
+
+pub(super) struct CudaDevice {
+    cuda: Arc<Cuda>,
+    pe: u32,
+    streams: RefCell<Vec<CUstream>>,
+    /// For copies and zeroing: not behind the user's kernels.
+    service: CUstream,
+    pool: CUmemoryPool,
+    buffers: RefCell<HashSet<u64>>,
+    functions: RefCell<Vec<Function>>,
+}
+
+struct Function {
+    raw: CUfunction,
+    /// Dynamic shared memory that it may be launched with.
+    allowed: Cell<u32>,
+}
+
+impl CudaDevice {
+    pub(super) fn open(cuda: Arc<Cuda>, pe: u32) -> Result<Self, CudaError> {
+        let gpu = cuda.gpu(pe);
+        gpu.make_current()?;
+        let (stream, service) = (gpu.new_stream()?, gpu.new_stream()?);
+        let pool = new_pool(gpu)?;
+        Ok(Self {
+            cuda,
+            pe,
+            streams: RefCell::new(vec![stream]),
+            service,
+            pool,
+            buffers: RefCell::default(),
+            functions: RefCell::default(),
+        })
+    }
+
+    fn gpu(&self) -> &Gpu {
+        self.cuda.gpu(self.pe)
+    }
+
+    fn driver(&self) -> &'static Driver {
+        self.gpu().driver
+    }
+
+    fn stream(&self, stream: StreamId) -> CUstream {
+        self.streams.borrow()[stream.0]
+    }
+
+    fn service_is_idle(&self) -> Result<bool, CudaError> {
+        // SAFETY: the stream is this PE's, and its context current.
+        unsafe { self.driver().stream_is_idle(self.service) }
+    }
+
+    fn add(&self, raw: CUfunction, tile: u32) -> Result<Loaded, Error> {
+        let get = |attribute| {
+            let mut value = 0;
+            // SAFETY: the function's module lives as long as the World.
+            unsafe { self.driver().cuFuncGetAttribute(out(&mut value), attribute, raw) }.map(|()| value as u32)
+        };
+        let threads = get(CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?;
+        let shared_bytes = get(CUfunction_attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?;
+        let mut functions = self.functions.borrow_mut();
+        functions.push(Function {
+            raw,
+            allowed: Cell::new(SHARED_BYTES.saturating_sub(shared_bytes)),
+        });
+        Ok(Loaded {
+            function: FunctionId(functions.len() - 1),
+            threads,
+            shared_bytes,
+            tile,
+        })
+    }
+
+    /// The function, allowed to be launched with this much dynamic shared memory.
+    fn function(&self, function: FunctionId, shared_bytes: u32) -> Result<CUfunction, CudaError> {
+        let Function { raw, allowed } = &self.functions.borrow()[function.0];
+        if shared_bytes > allowed.get() {
+            let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            // SAFETY: the function's module lives as long as the World.
+            unsafe { self.driver().cuFuncSetAttribute(*raw, attribute, shared_bytes as i32) }?;
+            allowed.set(shared_bytes);
+        }
+        Ok(*raw)
+    }
+}
+
+impl Device for CudaDevice {
+    fn name(&self) -> String {
+        self.gpu().describe()
+    }
+
+    fn limits(&self) -> Limits {
+        self.gpu().limits
+    }
+
+    fn heap_base(&self) -> u64 {
+        self.cuda.heap.start(self.pe).0
+    }
+
+    fn back(&self, end: u64, watch: &Watch<'_>) -> Result<(), Halt> {
+        let fresh = self
+            .cuda
+            .heap
+            .back(self.pe, end)
+            .map_err(|refused| self.cuda.no_memory(self.pe, refused))?;
+        match fresh {
+            Some((address, bytes)) => self.zero(address.0, bytes, watch),
+            None => Ok(()),
+        }
+    }
+
+    fn zero(&self, address: u64, bytes: u64, watch: &Watch<'_>) -> Result<(), Halt> {
+        // SAFETY: the caller owns the range, and no kernel uses it.
+        unsafe {
+            self.driver()
+                .cuMemsetD8Async(Address(address), 0, bytes as usize, self.service)
+        }?;
+        poll(watch, || self.service_is_idle())
+    }
+
+    fn alloc(&self, bytes: u64, watch: &Watch<'_>) -> Result<u64, Halt> {
+        let (bytes, mut address) = (bytes.max(1), Address(0));
+        // SAFETY: the pool and the stream are this PE's.
+        unsafe {
+            self.driver()
+                .cuMemAllocFromPoolAsync(out(&mut address), bytes as usize, self.pool, self.service)
+        }
+        .map_err(|cause| self.cuda.out_of_memory(self.pe, bytes, cause))?;
+        self.buffers.borrow_mut().insert(address.0);
+        self.zero(address.0, bytes, watch)?;
+        Ok(address.0)
+    }
+
+    fn free(&self, address: u64) {
+        if self.buffers.borrow_mut().remove(&address) {
+            // SAFETY: from this PE's pool, and no stream uses it. In order on one stream, so that nothing waits.
+            let _ = unsafe { self.driver().cuMemFreeAsync(Address(address), self.service) };
+        }
+    }
+
+    fn read(&self, address: u64, into: &mut [u8], _watch: &Watch<'_>) -> Result<(), Halt> {
+        let to = into.as_mut_ptr().cast();
+        // SAFETY: the caller owns the device's side; `into` is borrowed until the copy has ended, below.
+        unsafe {
+            self.driver()
+                .cuMemcpyDtoHAsync_v2(to, Address(address), into.len(), self.service)
+        }?;
+        Ok(settle(|| self.service_is_idle())?)
+    }
+
+    fn write(&self, address: u64, from: &[u8], _watch: &Watch<'_>) -> Result<(), Halt> {
+        let host = from.as_ptr().cast();
+        // SAFETY: the caller owns the device's side; `from` is borrowed until the copy has ended, below.
+        unsafe {
+            self.driver()
+                .cuMemcpyHtoDAsync_v2(Address(address), host, from.len(), self.service)
+        }?;
+        Ok(settle(|| self.service_is_idle())?)
+    }
+
+    fn new_stream(&self) -> Result<StreamId, Error> {
+        let mut streams = self.streams.borrow_mut();
+        streams.push(self.gpu().new_stream()?);
+        Ok(StreamId(streams.len() - 1))
+    }
+
+    fn wait(&self, stream: StreamId, watch: &Watch<'_>) -> Result<(), Halt> {
+        let stream = self.stream(stream);
+        // SAFETY: the stream is this PE's, and its context current.
+        poll(watch, || unsafe { self.driver().stream_is_idle(stream) })?;
+        match (self.failure(), self.cuda.pages[self.pe as usize].fault()) {
+            (Some(error), _) => Err(Halt::Error(error)),
+            (None, Some(_)) => Err(Halt::WorldFailed),
+            (None, None) => Ok(()),
+        }
+    }
+
+    fn mark(&self, stream: StreamId) -> Result<Box<dyn Marker>, Error> {
+        let mut event = ptr::null_mut();
+        let driver = self.driver();
+        // SAFETY: a context is current; `EventMark` destroys the event.
+        unsafe { driver.cuEventCreate(out(&mut event), CUevent_flags::CU_EVENT_DISABLE_TIMING as u32) }?;
+        let mark = EventMark { driver, event };
+        // SAFETY: both are live and of one context.
+        unsafe { driver.cuEventRecord(event, self.stream(stream)) }?;
+        Ok(Box::new(mark))
+    }
+
+    fn load(&self, kernel: &KernelInfo) -> Result<Loaded, Error> {
+        let id = (kernel.images)().id;
+        let mut modules = self
+            .cuda
+            .modules(self.pe)
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        self.cuda.load_package(&mut modules, self.pe, kernel)?;
+        let module = &modules.packages[&(id, self.pe)];
+        let function = module.function(self.gpu(), kernel.symbol)?;
+        let (name, symbol) = (kernel.name.to_owned(), kernel.symbol.to_owned());
+        let function = function.ok_or(ImageError::NotInImage { kernel: name, symbol })?;
+        self.add(function, module.tile(kernel.symbol))
+    }
+
+    fn load_ptx(&self, ptx: &str) -> Result<ModuleId, Error> {
+        module::check("the text", ptx, self.gpu())?;
+        let loaded = Module::load(self.gpu(), self.pe, ptx, &self.cuda.states[self.pe as usize])?;
+        let mut modules = self
+            .cuda
+            .modules(self.pe)
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        modules.texts.push(loaded);
+        Ok(ModuleId(modules.texts.len() - 1))
+    }
+
+    fn load_from(&self, module: ModuleId, symbol: &str) -> Result<Loaded, Error> {
+        let modules = self
+            .cuda
+            .modules(self.pe)
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let module = &modules.texts[module.0];
+        let function = module.function(self.gpu(), symbol)?;
+        let missing = || ImageError::NotInImage {
+            kernel: symbol.to_owned(),
+            symbol: symbol.to_owned(),
+        };
+        self.add(function.ok_or_else(missing)?, module.tile(symbol))
+    }
+
+    fn resident(&self, function: FunctionId, threads: u32, shared_bytes: u32) -> Result<u32, Error> {
+        let function = self.function(function, shared_bytes)?;
+        let (mut blocks, bytes) = (0, shared_bytes as usize);
+        // SAFETY: the function's module lives as long as the World.
+        unsafe {
+            self.driver()
+                .cuOccupancyMaxActiveBlocksPerMultiprocessor(out(&mut blocks), function, threads as i32, bytes)
+        }?;
+        Ok(blocks as u32 * self.gpu().multiprocessors / self.cuda.sharers(self.pe).count() as u32)
+    }
+
+    fn launch(&self, launch: Launch<'_>) -> Result<(), Error> {
+        let function = self.function(launch.function, launch.shared_bytes)?;
+        let ([gx, gy, gz], [bx, by, bz], shared) = (launch.grid, launch.block, launch.shared_bytes);
+        let (driver, stream, params) = (self.driver(), self.stream(launch.stream), launch.params.as_mut_ptr());
+        // SAFETY: typed launches give one address for each parameter of the entry, and values that live until the call has
+        // copied them; for untyped ones, their caller says so. The shape has been checked.
+        unsafe {
+            if launch.cooperative {
+                driver.cuLaunchCooperativeKernel(function, gx, gy, gz, bx, by, bz, shared, stream, params)?;
+            } else {
+                driver.cuLaunchKernel(
+                    function,
+                    gx,
+                    gy,
+                    gz,
+                    bx,
+                    by,
+                    bz,
+                    shared,
+                    stream,
+                    params,
+                    ptr::null_mut(),
+                )?;
+            }
+        }
+        Ok(())
+    }
+
+    fn failure(&self) -> Option<Error> {
+        let fault = |pe: u32| {
+            self.cuda.pages[pe as usize]
+                .fault()
+                .map(|record| DeviceFault::new(pe, &record, String::new(), None))
+        };
+        let own = fault(self.pe)?;
+        if own.kind != FaultKind::PeerFailed {
+            return Some(Error::Device(Box::new(own)));
+        }
+        // It only followed: find the one that failed of itself. Where none has, a host thread did.
+        let culprit = (0..self.cuda.owners.len() as u32)
+            .filter_map(fault)
+            .find(|f| f.kind != FaultKind::PeerFailed)?;
+        Some(Error::PeerFailed {
+            pe: culprit.pe,
+            cause: culprit.to_string(),
+        })
+    }
+
+    fn close(&self, drained: bool) {
+        if !drained {
+            self.cuda.abandoned.store(true, Ordering::Relaxed);
+            std::mem::forget(self.cuda.clone());
+        }
+    }
+}
+
+impl Drop for CudaDevice {
+    fn drop(&mut self) {
+        if self.cuda.abandoned.load(Ordering::Relaxed) {
+            return;
+        }
+        // Refusals mean that the context is lost, and everything with it.
+        for address in self.buffers.take() {
+            // SAFETY: from this PE's pool, and no kernel runs any more.
+            let _ = unsafe { self.driver().cuMemFreeAsync(Address(address), self.service) };
+        }
+        // SAFETY: this PE's, and nothing of it is in use any more.
+        let _ = unsafe { self.driver().cuMemPoolDestroy(self.pool) };
+        for stream in self.streams.take().into_iter().chain([self.service]) {
+            // SAFETY: as above.
+            let _ = unsafe { self.driver().cuStreamDestroy_v2(stream) };
+        }
+    }
+}
+
+struct EventMark {
+    driver: &'static Driver,
+    event: CUevent,
+}
+
+impl Marker for EventMark {
+    fn reached(&self) -> bool {
+        // SAFETY: the event is live.
+        unsafe { self.driver.event_is_reached(self.event) }
+    }
+}
+
+impl Drop for EventMark {
+    fn drop(&mut self) {
+        // SAFETY: the event is live, and destroyed once.
+        let _ = unsafe { self.driver.cuEventDestroy_v2(self.event) };
+    }
+}
+
+/// A pool that keeps its memory: giving it back to the system could wait for kernels.
+fn new_pool(gpu: &Gpu) -> Result<CUmemoryPool, CudaError> {
+    let props = CUmemPoolProps {
+        allocType: CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
+        handleTypes: CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE,
+        location: CUmemLocation {
+            type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
+            id: gpu.device,
+        },
+        win32SecurityAttributes: ptr::null_mut(),
+        reserved: [0; 64],
+    };
+    let (mut pool, mut keep) = (ptr::null_mut(), u64::MAX);
+    // SAFETY: the props name a device that exists.
+    unsafe { gpu.driver.cuMemPoolCreate(out(&mut pool), &props) }?;
+    // SAFETY: the pool is live, and this attribute is a 64-bit number.
+    unsafe {
+        gpu.driver.cuMemPoolSetAttribute(
+            pool,
+            CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD,
+            out(&mut keep),
+        )
+    }?;
+    Ok(pool)
+}

@@ -1,0 +1,197 @@
+//! What a World needs of the machine below it. Two of them exist: GPUs and the simulator.
+//!
+//! [`Platform`] is the machine as all PEs share it; [`Device`] is what one PE holds, on its own thread. Neither knows of
+//! typed kernels, buffers or what PEs agree on: that is the same on both, above this wall.
+
+pub(crate) mod cuda;
+pub(crate) mod sim;
+
+use crate::Error;
+use shmem::{BlockBounds, Images, Kernel};
+use std::ffi::c_void;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The machine of a World.
+pub(crate) trait Platform: Send + Sync {
+    /// `cuda` or `sim`.
+    fn name(&self) -> &'static str;
+
+    fn pes(&self) -> u32;
+
+    /// Address space of each PE's heap. The library's own words at its start are in place and zero.
+    fn heap_bytes(&self) -> u64;
+
+    /// PE `pe`'s device. Called once for each, on the PE's own thread.
+    fn open(self: Arc<Self>, pe: u32) -> Result<Box<dyn Device>, Error>;
+
+    /// The threads of these PEs wait for others in [`Device::while_blocked`], and are let go now.
+    fn release(&self, pes: &mut dyn Iterator<Item = u32>) {
+        let _ = pes;
+    }
+
+    /// Ends the waits of all kernels of all PEs, because `pe` has failed. Called from any thread.
+    fn abort(&self, pe: u32, cause: &str);
+}
+
+/// One PE's device. Streams are numbered by the device; stream 0 exists from the start.
+pub(crate) trait Device {
+    /// The device in words, as in `NVIDIA H200 (device 0)`.
+    fn name(&self) -> String;
+
+    fn limits(&self) -> Limits;
+
+    fn heap_base(&self) -> u64;
+
+    /// Makes sure that the PE's heap has memory up to offset `end`. Fresh memory is zero.
+    fn back(&self, end: u64, watch: &Watch<'_>) -> Result<(), Halt>;
+
+    /// Zeroes memory that no stream uses.
+    fn zero(&self, address: u64, bytes: u64, watch: &Watch<'_>) -> Result<(), Halt>;
+
+    /// Ordinary device memory, at a multiple of 256, zero.
+    fn alloc(&self, bytes: u64, watch: &Watch<'_>) -> Result<u64, Halt>;
+
+    /// Frees what `alloc` returned; no stream uses it.
+    fn free(&self, address: u64);
+
+    /// Copies to the host; stream 0 has drained.
+    fn read(&self, address: u64, into: &mut [u8], watch: &Watch<'_>) -> Result<(), Halt>;
+
+    /// Copies to the device; stream 0 has drained.
+    fn write(&self, address: u64, from: &[u8], watch: &Watch<'_>) -> Result<(), Halt>;
+
+    fn new_stream(&self) -> Result<StreamId, Error>;
+
+    /// Waits until everything on the stream has run, and looks whether a kernel met an error.
+    fn wait(&self, stream: StreamId, watch: &Watch<'_>) -> Result<(), Halt>;
+
+    /// A mark that is reached once everything now on the stream has run.
+    fn mark(&self, stream: StreamId) -> Result<Box<dyn Marker>, Error>;
+
+    /// Makes the kernel ready to run on this PE, with all others of its package.
+    fn load(&self, kernel: &KernelInfo) -> Result<Loaded, Error>;
+
+    /// Makes hand-made PTX ready to run on this PE.
+    fn load_ptx(&self, ptx: &str) -> Result<ModuleId, Error>;
+
+    fn load_from(&self, module: ModuleId, symbol: &str) -> Result<Loaded, Error>;
+
+    /// Blocks of this shape that this PE can have resident at once, its share where PEs share the device.
+    fn resident(&self, function: FunctionId, threads: u32, shared_bytes: u32) -> Result<u32, Error>;
+
+    /// Enqueues. Everything has been checked that this crate checks.
+    fn launch(&self, launch: Launch<'_>) -> Result<(), Error>;
+
+    /// The error that this PE must return because some kernel of the World failed, if one has.
+    fn failure(&self) -> Option<Error>;
+
+    /// Runs `f`, in which the PE's thread waits for the other PEs' threads.
+    fn while_blocked(&self, f: &mut dyn FnMut()) {
+        f();
+    }
+
+    /// The PE launches nothing more. `drained` says whether its streams are known to be idle.
+    fn close(&self, drained: bool);
+}
+
+/// Reached or not: what a stream has run.
+pub(crate) trait Marker {
+    fn reached(&self) -> bool;
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StreamId(pub(crate) usize);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FunctionId(pub(crate) usize);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ModuleId(pub(crate) usize);
+
+/// How large a launch may be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) threads: u32,
+    pub(crate) block: [u32; 3],
+    pub(crate) grid: [u32; 3],
+    /// Static and dynamic shared memory of a block, together.
+    pub(crate) shared_bytes: u32,
+}
+
+/// A kernel as a device needs to know it.
+#[derive(Clone, Copy)]
+pub(crate) struct KernelInfo {
+    pub(crate) name: &'static str,
+    pub(crate) symbol: &'static str,
+    pub(crate) place: (&'static str, u32),
+    pub(crate) collective: bool,
+    pub(crate) bounds: BlockBounds,
+    pub(crate) images: fn() -> &'static Images,
+}
+
+impl KernelInfo {
+    pub(crate) const fn of<K: Kernel>() -> Self {
+        Self {
+            name: K::NAME,
+            symbol: K::SYMBOL,
+            place: K::PLACE,
+            collective: K::COLLECTIVE,
+            bounds: K::BOUNDS,
+            images: K::images,
+        }
+    }
+}
+
+/// A kernel that is ready to run on a PE.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Loaded {
+    pub(crate) function: FunctionId,
+    /// Threads of a block that its registers allow.
+    pub(crate) threads: u32,
+    /// Shared memory that it declares itself.
+    pub(crate) shared_bytes: u32,
+    /// Lanes of the largest SubWarp that it uses: a block is a multiple of it.
+    pub(crate) tile: u32,
+}
+
+/// One launch.
+pub(crate) struct Launch<'a> {
+    pub(crate) function: FunctionId,
+    pub(crate) stream: StreamId,
+    pub(crate) grid: [u32; 3],
+    pub(crate) block: [u32; 3],
+    pub(crate) shared_bytes: u32,
+    /// All blocks resident at once.
+    pub(crate) cooperative: bool,
+    /// Where each argument lies.
+    pub(crate) params: &'a mut [*mut c_void],
+    /// What the simulator runs: the kernel, and how to make a lane of it. Hand-made PTX has none.
+    pub(crate) hosted: Option<(&'a KernelInfo, &'a dyn Fn() -> Lane)>,
+}
+
+/// Runs one thread of a kernel on the simulator.
+pub(crate) type Lane = Arc<dyn Fn() + Send + Sync>;
+
+/// When to stop waiting.
+pub(crate) struct Watch<'a> {
+    /// Whether the World has failed.
+    pub(crate) failed: &'a dyn Fn() -> bool,
+    pub(crate) limit: Option<Duration>,
+}
+
+/// Why a wait ended early.
+#[derive(Debug)]
+pub(crate) enum Halt {
+    /// The World failed; how, the World knows.
+    WorldFailed,
+    /// The limit passed.
+    TimeLimit,
+    Error(Error),
+}
+
+impl<E: Into<Error>> From<E> for Halt {
+    fn from(error: E) -> Self {
+        Self::Error(error.into())
+    }
+}

@@ -1,0 +1,289 @@
+//! The simulator as a platform: one engine runs the lanes of all PEs, heaps and buffers are memory of this process.
+
+mod memory;
+
+use super::{
+    Device, FunctionId, Halt, KernelInfo, Launch, Limits, Loaded, Marker, ModuleId, Platform, StreamId, Watch,
+};
+use crate::collective::CollectiveError;
+use crate::config::{ConfigError, Settings};
+use crate::fault::DeviceFault;
+use crate::images::ImageError;
+use crate::{Error, HeapError};
+use memory::{Buffer, load, store};
+use shmem_sim::{Config, Engine, Failure, KernelJob};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// PEs where nobody says how many.
+const PES: u32 = 4;
+/// Heap of each PE where nobody says how large: address space, not memory.
+const HEAP: u64 = 1 << 30;
+/// Lanes that one World keeps resident for collective launches.
+const LANES: u32 = 1 << 16;
+/// As on the largest GPUs: what runs here fits there.
+const SHARED_BYTES: u32 = 227 << 10;
+const PAGE: u64 = 4096;
+
+pub(crate) struct Sim {
+    engine: Engine,
+    pes: u32,
+    heap_bytes: u64,
+    time_limit: Option<Duration>,
+}
+
+impl Sim {
+    pub(crate) fn start(settings: &Settings) -> Result<Arc<Self>, Error> {
+        let pes = settings.pes_or(PES)?;
+        let least = shmem::state::SystemArea::new(pes).bytes;
+        let asked = settings.heap.unwrap_or(HEAP);
+        let too_small = ConfigError::HeapTooSmall { asked, least };
+        let heap_bytes = asked
+            .checked_next_multiple_of(PAGE)
+            .filter(|_| asked >= least)
+            .ok_or(too_small)?;
+        let mut config = Config::new(pes);
+        config.seed = settings.seed;
+        config.heap_bytes = heap_bytes;
+        config.time_limit = settings.time_limit;
+        let engine = Engine::new(config).map_err(|e| ConfigError::Simulator { cause: e.to_string() })?;
+        Ok(Arc::new(Self {
+            engine,
+            pes,
+            heap_bytes,
+            time_limit: settings.time_limit,
+        }))
+    }
+}
+
+impl Platform for Sim {
+    fn name(&self) -> &'static str {
+        "sim"
+    }
+
+    fn pes(&self) -> u32 {
+        self.pes
+    }
+
+    fn heap_bytes(&self) -> u64 {
+        self.heap_bytes
+    }
+
+    fn open(self: Arc<Self>, pe: u32) -> Result<Box<dyn Device>, Error> {
+        let streams = RefCell::new(vec![shmem_sim::StreamId(0)]);
+        Ok(Box::new(SimDevice {
+            sim: self,
+            pe,
+            streams,
+            buffers: RefCell::default(),
+            functions: Cell::new(0),
+        }))
+    }
+
+    fn release(&self, pes: &mut dyn Iterator<Item = u32>) {
+        pes.for_each(|pe| self.engine.release(pe));
+    }
+
+    fn abort(&self, pe: u32, cause: &str) {
+        self.engine.fail(pe, cause.to_owned());
+    }
+}
+
+struct SimDevice {
+    sim: Arc<Sim>,
+    pe: u32,
+    streams: RefCell<Vec<shmem_sim::StreamId>>,
+    buffers: RefCell<HashMap<u64, Buffer>>,
+    functions: Cell<usize>,
+}
+
+impl SimDevice {
+    fn stream(&self, stream: StreamId) -> shmem_sim::StreamId {
+        self.streams.borrow()[stream.0]
+    }
+
+    /// The engine's failure as this PE's error.
+    fn error(&self, failure: Failure) -> Error {
+        match failure {
+            Failure::Fault {
+                kernel,
+                pe,
+                record,
+                message,
+            } => {
+                let fault = DeviceFault::new(pe, &record, kernel.to_owned(), message);
+                if pe == self.pe {
+                    Error::Device(Box::new(fault))
+                } else {
+                    Error::PeerFailed {
+                        pe,
+                        cause: fault.to_string(),
+                    }
+                }
+            }
+            Failure::PeerFailed { pe, cause } => Error::PeerFailed { pe, cause },
+            Failure::Deadlock { report } => Error::Deadlock { report },
+            Failure::TimeLimit { report } => Error::TimeLimit {
+                pe: self.pe,
+                what: "the simulation".to_owned(),
+                limit: self.sim.time_limit.unwrap_or_default(),
+                report,
+            },
+            Failure::Launch { report } => CollectiveError::Launch { report }.into(),
+        }
+    }
+
+    fn submit(&self, stream: StreamId, job: KernelJob) -> Result<(), Error> {
+        let submitted = self.sim.engine.submit(self.pe, self.stream(stream), job);
+        submitted.map_err(|failure| self.error(failure))
+    }
+}
+
+impl Device for SimDevice {
+    fn name(&self) -> String {
+        "the simulator".to_owned()
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            threads: 1024,
+            block: [1024, 1024, 64],
+            grid: [i32::MAX as u32, 65535, 65535],
+            shared_bytes: SHARED_BYTES,
+        }
+    }
+
+    fn heap_base(&self) -> u64 {
+        self.sim.engine.heap(self.pe) as u64
+    }
+
+    fn back(&self, _end: u64, _watch: &Watch<'_>) -> Result<(), Halt> {
+        Ok(()) // Pages come when they are touched.
+    }
+
+    fn zero(&self, address: u64, bytes: u64, _watch: &Watch<'_>) -> Result<(), Halt> {
+        // SAFETY: the caller owns the range, and no kernel uses it.
+        unsafe { std::ptr::write_bytes(address as *mut u8, 0, bytes as usize) };
+        Ok(())
+    }
+
+    fn alloc(&self, bytes: u64, _watch: &Watch<'_>) -> Result<u64, Halt> {
+        let buffer = Buffer::new(bytes).ok_or_else(|| HeapError::OutOfMemory {
+            pe: self.pe,
+            asked: bytes,
+            free: 0,
+            total: 0,
+            device: self.name(),
+        })?;
+        let address = buffer.address();
+        self.buffers.borrow_mut().insert(address, buffer);
+        Ok(address)
+    }
+
+    fn free(&self, address: u64) {
+        self.buffers.borrow_mut().remove(&address);
+    }
+
+    fn read(&self, address: u64, into: &mut [u8], _watch: &Watch<'_>) -> Result<(), Halt> {
+        // SAFETY: the caller owns the range.
+        unsafe { load(address, into) };
+        Ok(())
+    }
+
+    fn write(&self, address: u64, from: &[u8], _watch: &Watch<'_>) -> Result<(), Halt> {
+        // SAFETY: the caller owns the range.
+        unsafe { store(address, from) };
+        Ok(())
+    }
+
+    fn new_stream(&self) -> Result<StreamId, Error> {
+        let mut streams = self.streams.borrow_mut();
+        streams.push(self.sim.engine.stream(self.pe));
+        Ok(StreamId(streams.len() - 1))
+    }
+
+    fn wait(&self, stream: StreamId, _watch: &Watch<'_>) -> Result<(), Halt> {
+        let waited = self.sim.engine.wait(self.pe, self.stream(stream));
+        waited.map_err(|failure| Halt::Error(self.error(failure)))
+    }
+
+    fn mark(&self, stream: StreamId) -> Result<Box<dyn Marker>, Error> {
+        // A kernel of one lane that says when it is its turn.
+        let reached = Arc::new(AtomicBool::new(false));
+        let flag = reached.clone();
+        let lane = Arc::new(move || flag.store(true, Ordering::Release));
+        let place = (file!(), line!());
+        let job = KernelJob {
+            name: "mark",
+            place,
+            grid: [1; 3],
+            block: [1; 3],
+            shared_bytes: 0,
+            collective: false,
+            lane,
+        };
+        self.submit(stream, job)?;
+        Ok(Box::new(Mark(reached)))
+    }
+
+    fn load(&self, _kernel: &KernelInfo) -> Result<Loaded, Error> {
+        let function = FunctionId(self.functions.replace(self.functions.get() + 1));
+        Ok(Loaded {
+            function,
+            threads: 1024,
+            shared_bytes: 0,
+            // The simulator sees a tile's first use itself.
+            tile: 1,
+        })
+    }
+
+    fn load_ptx(&self, _ptx: &str) -> Result<ModuleId, Error> {
+        Err(ImageError::NotOnThisBackend { backend: "sim" }.into())
+    }
+
+    fn load_from(&self, _module: ModuleId, _symbol: &str) -> Result<Loaded, Error> {
+        Err(ImageError::NotOnThisBackend { backend: "sim" }.into())
+    }
+
+    fn resident(&self, _function: FunctionId, threads: u32, _shared_bytes: u32) -> Result<u32, Error> {
+        Ok((LANES / self.sim.pes / threads).max(1))
+    }
+
+    fn launch(&self, launch: Launch<'_>) -> Result<(), Error> {
+        let (kernel, lane) = launch.hosted.ok_or(ImageError::NotOnThisBackend { backend: "sim" })?;
+        let job = KernelJob {
+            name: kernel.name,
+            place: kernel.place,
+            grid: launch.grid,
+            block: launch.block,
+            shared_bytes: launch.shared_bytes as usize,
+            collective: launch.cooperative,
+            lane: lane(),
+        };
+        self.submit(launch.stream, job)
+    }
+
+    fn failure(&self) -> Option<Error> {
+        self.sim.engine.failure().map(|failure| self.error(failure))
+    }
+
+    fn while_blocked(&self, f: &mut dyn FnMut()) {
+        let _blocked = self.sim.engine.blocked(self.pe);
+        f();
+    }
+
+    fn close(&self, _drained: bool) {
+        self.sim.engine.detach(self.pe);
+    }
+}
+
+struct Mark(Arc<AtomicBool>);
+
+impl Marker for Mark {
+    fn reached(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}

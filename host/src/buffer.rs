@@ -1,0 +1,286 @@
+//! Memory that kernels work on, as the host holds it: freed when dropped, read and written in whole elements.
+//!
+//! | | allocated by | kernel's handle | who reaches it |
+//! |---|---|---|---|
+//! | [`SymBuf`] | every PE together: `pe.alloc`, `pe.signals`, `pe.counters` | `SymSlice` | every PE |
+//! | [`Buf`] | one PE: `pe.buffer` | `Global` | its own PE |
+
+use crate::Error;
+use crate::backend::{Halt, StreamId, Watch};
+use crate::heap::AllocRequest;
+use crate::session::{Memory, Session};
+use shmem::{Global, IntoArg, Pod, Region, SymSlice, bytemuck};
+use std::fmt;
+use std::marker::PhantomData;
+use std::rc::Rc;
+
+/// A host read or write that does not lie inside its buffer.
+///
+/// ```
+/// use shmem_host::{Backend, Error, World};
+///
+/// World::builder().pes(1).backend(Backend::Sim).build()?.run(|pe| {
+///     let Err(Error::Range(error)) = pe.buffer::<u8>(4)?.read(4) else { panic!() };
+///     assert_eq!((error.start, error.end, error.len), (4, 5, 4));
+///     Ok::<(), Error>(())
+/// })?;
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("PE {pe}: elements {start}..{end} of a buffer of {len} elements were asked for")]
+#[non_exhaustive]
+pub struct RangeError {
+    /// The PE whose buffer it is.
+    pub pe: u32,
+    /// The first element asked for.
+    pub start: u64,
+    /// The one behind the last.
+    pub end: u64,
+    /// Elements of the buffer.
+    pub len: u64,
+}
+
+/// Elements in device memory, without an opinion on who frees them.
+struct Elements<T> {
+    session: Rc<Session>,
+    address: u64,
+    len: usize,
+    element: PhantomData<fn() -> T>,
+}
+
+impl<T: Pod> Elements<T> {
+    fn new(session: &Rc<Session>, address: u64, len: usize) -> Self {
+        const { assert!(size_of::<T>() > 0, "elements of a buffer have at least one byte") };
+        Self {
+            session: session.clone(),
+            address,
+            len,
+            element: PhantomData,
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.len as u64 * size_of::<T>() as u64
+    }
+
+    fn read(&self, start: usize, into: &mut [T]) -> Result<(), Error> {
+        let address = self.range(start, into.len())?;
+        self.copy(|session, watch| session.device.read(address, bytemuck::cast_slice_mut(into), watch))
+    }
+
+    fn write(&self, start: usize, from: &[T]) -> Result<(), Error> {
+        let address = self.range(start, from.len())?;
+        self.copy(|session, watch| session.device.write(address, bytemuck::cast_slice(from), watch))
+    }
+
+    fn range(&self, start: usize, count: usize) -> Result<u64, Error> {
+        let (pe, len) = (self.session.pe, self.len as u64);
+        let (start, end) = (start as u64, (start as u64).saturating_add(count as u64));
+        if end > len {
+            return Err(RangeError { pe, start, end, len }.into());
+        }
+        Ok(self.address + start * size_of::<T>() as u64)
+    }
+
+    fn copy(&self, copy: impl FnOnce(&Session, &Watch<'_>) -> Result<(), Halt>) -> Result<(), Error> {
+        self.session.wait(StreamId(0))?;
+        let what = || "a copy between host and device".to_owned();
+        self.session.watched(self.session.shared.time_limit, &what, |watch| {
+            copy(&self.session, watch)
+        })
+    }
+}
+
+/// What both buffers do alike.
+macro_rules! buffer_methods {
+    ($name:ident, $handle:ident, $start:expr) => {
+        impl<T: Pod> $name<T> {
+            /// How many elements.
+            pub fn len(&self) -> usize {
+                self.elements.len
+            }
+
+            /// Whether there are none.
+            pub fn is_empty(&self) -> bool {
+                self.elements.len == 0
+            }
+
+            /// What a kernel gets for it: plain bits that may be copied and sent. It is stale once the buffer is dropped,
+            /// and a launch with it is refused. `&buffer` works as an argument too.
+            pub fn handle(&self) -> $handle<T> {
+                let start: fn(&Self) -> u64 = $start;
+                $handle::__new(start(self), self.elements.len as u64)
+            }
+
+            /// Element `i` of this PE's own copy, after everything on the PE's default stream.
+            ///
+            /// # Errors
+            /// [`Error::Range`] where there is no such element; any error of a kernel on the stream.
+            pub fn read(&self, i: usize) -> Result<T, Error> {
+                let mut one = [T::zeroed()];
+                self.elements.read(i, &mut one)?;
+                Ok(one[0])
+            }
+
+            /// Elements from `start` on, as many as `into` holds; otherwise as [`read`](Self::read).
+            ///
+            /// # Errors
+            /// As [`read`](Self::read).
+            pub fn read_into(&self, start: usize, into: &mut [T]) -> Result<(), Error> {
+                self.elements.read(start, into)
+            }
+
+            /// All elements; otherwise as [`read`](Self::read).
+            ///
+            /// # Errors
+            /// As [`read`](Self::read).
+            pub fn to_vec(&self) -> Result<Vec<T>, Error> {
+                let mut all = vec![T::zeroed(); self.len()];
+                self.elements.read(0, &mut all)?;
+                Ok(all)
+            }
+
+            /// Writes elements from the first on, to this PE's own copy, after everything on the PE's default stream.
+            /// Returns once they are there: kernels launched later see them.
+            ///
+            /// # Errors
+            /// [`Error::Range`] where there are more than the buffer holds; any error of a kernel on the stream.
+            pub fn write(&self, from: &[T]) -> Result<(), Error> {
+                self.elements.write(0, from)
+            }
+
+            /// Writes elements from `start` on; otherwise as [`write`](Self::write).
+            ///
+            /// # Errors
+            /// As [`write`](Self::write).
+            pub fn write_at(&self, start: usize, from: &[T]) -> Result<(), Error> {
+                self.elements.write(start, from)
+            }
+        }
+
+        impl<T: Pod> IntoArg<$handle<T>> for &$name<T> {
+            fn into_arg(self) -> $handle<T> {
+                self.handle()
+            }
+        }
+
+        impl<T: Pod> fmt::Debug for $name<T> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(
+                    f,
+                    "{}({:?} of PE {})",
+                    stringify!($name),
+                    self.handle(),
+                    self.elements.session.pe
+                )
+            }
+        }
+    };
+}
+
+/// Elements that every PE has, at the same place of its symmetric heap: `pe.alloc`.
+///
+/// Dropping it takes no other PE: the memory is used again once all PEs have dropped it and the kernels that were under way
+/// then have ended, at the next allocation or barrier. OpenSHMEM `shmem_malloc`, NVSHMEM `nvshmem_malloc`.
+///
+/// ```
+/// use shmem_host::{Backend, World};
+///
+/// World::builder().pes(2).backend(Backend::Sim).build()?.run(|pe| {
+///     let data = pe.alloc::<u32>(4)?;
+///     assert_eq!(data.to_vec()?, [0; 4]); // fresh memory is zero
+///     data.write(&[pe.id(), 7])?;
+///     assert_eq!((data.read(0)?, data.read(1)?), (pe.id(), 7));
+///     Ok::<(), shmem_host::Error>(())
+/// })?;
+/// # Ok::<(), shmem_host::Error>(())
+/// ```
+pub struct SymBuf<T: Pod> {
+    elements: Elements<T>,
+    serial: u64,
+    offset: u64,
+}
+
+buffer_methods!(SymBuf, SymSlice, |buffer| buffer.offset);
+
+impl<T: Pod> SymBuf<T> {
+    pub(crate) fn new(session: &Rc<Session>, request: AllocRequest) -> Result<Self, Error> {
+        let len = request.len as usize;
+        let placed = session.alloc_symmetric(request)?;
+        let address = session.device.heap_base() + placed.offset;
+        let elements = Elements::new(session, address, len);
+        let buffer = Self {
+            elements,
+            serial: placed.serial,
+            offset: placed.offset,
+        };
+        session.handles.borrow_mut().insert(buffer.region());
+        Ok(buffer)
+    }
+
+    fn region(&self) -> Region {
+        Region::Symmetric {
+            offset: self.offset,
+            bytes: self.elements.bytes(),
+        }
+    }
+}
+
+impl<T: Pod> Drop for SymBuf<T> {
+    fn drop(&mut self) {
+        let session = &self.elements.session;
+        session.handles.borrow_mut().remove(self.region());
+        session.drop_memory(Memory::Symmetric(self.serial));
+    }
+}
+
+/// Elements in the memory of one PE's device: `pe.buffer`. No other PE reaches them.
+///
+/// ```
+/// use shmem_host::{Backend, World};
+///
+/// World::builder().pes(1).backend(Backend::Sim).build()?.run(|pe| {
+///     let data = pe.buffer::<f64>(3)?;
+///     data.write_at(1, &[0.5])?;
+///     assert_eq!(data.to_vec()?, [0.0, 0.5, 0.0]);
+///     Ok::<(), shmem_host::Error>(())
+/// })?;
+/// # Ok::<(), shmem_host::Error>(())
+/// ```
+pub struct Buf<T: Pod> {
+    elements: Elements<T>,
+}
+
+buffer_methods!(Buf, Global, |buffer| buffer.elements.address);
+
+impl<T: Pod> Buf<T> {
+    pub(crate) fn new(session: &Rc<Session>, len: usize) -> Result<Self, Error> {
+        session.check()?;
+        session.sweep();
+        let (bytes, size) = (len.checked_mul(size_of::<T>()), size_of::<T>() as u64);
+        let bytes = bytes.ok_or(crate::HeapError::TooLarge { len: len as u64, size })? as u64;
+        let what = || format!("an allocation of {bytes} bytes");
+        let limit = session.shared.time_limit;
+        let address = session.watched(limit, &what, |watch| session.device.alloc(bytes, watch))?;
+        let buffer = Self {
+            elements: Elements::new(session, address, len),
+        };
+        session.handles.borrow_mut().insert(buffer.region());
+        Ok(buffer)
+    }
+
+    fn region(&self) -> Region {
+        Region::Global {
+            address: self.elements.address,
+            bytes: self.elements.bytes(),
+        }
+    }
+}
+
+impl<T: Pod> Drop for Buf<T> {
+    fn drop(&mut self) {
+        let session = &self.elements.session;
+        session.handles.borrow_mut().remove(self.region());
+        session.drop_memory(Memory::Local(self.elements.address));
+    }
+}

@@ -1,0 +1,158 @@
+//! Calls that every PE makes: how they find out that they do.
+
+use crate::Error;
+use crate::heap::AllocRequest;
+use crate::rendezvous::Missed;
+use crate::session::Session;
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The PEs disagree about a collective call.
+///
+/// ```
+/// use shmem_host::{Backend, CollectiveError, Error, World};
+///
+/// let run = World::builder().pes(2).backend(Backend::Sim).build()?.run(|pe| match pe.id() {
+///     0 => pe.barrier_all(),
+///     _ => Ok(()),
+/// });
+/// assert!(matches!(run, Err(Error::Collective(CollectiveError::PeerEnded { pe: 0, ended: 1, .. }))));
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CollectiveError {
+    /// Two PEs made different calls. The World stays usable.
+    #[error(
+        "PE {} called {}, while PE {} called {}: every PE makes the same collective calls in the same order",
+        first.0, first.1, second.0, second.1
+    )]
+    Mismatch {
+        /// A PE and its call.
+        first: (u32, String),
+        /// The first PE with another one.
+        second: (u32, String),
+    },
+    /// PEs launched different kernels together. Only the simulator can tell.
+    #[error("{report}")]
+    Launch {
+        /// Which PE launched what.
+        report: String,
+    },
+    /// A PE's closure returned while others still waited for it.
+    #[error("PE {pe} waits in {call}, but PE {ended} has ended without it: every PE makes the same collective calls")]
+    PeerEnded {
+        /// Who waited.
+        pe: u32,
+        /// In which call.
+        call: String,
+        /// Who has ended.
+        ended: u32,
+    },
+    /// PEs did not come in time.
+    #[error(
+        "PE {pe} waited {limit:?} in {call} for PEs {absent:?}: look what they do instead, or set SHMEM_TIMEOUT (seconds, \
+         0 for none)"
+    )]
+    TimeLimit {
+        /// Who waited.
+        pe: u32,
+        /// In which call.
+        call: String,
+        /// PEs that did not come.
+        absent: Vec<u32>,
+        /// How long.
+        limit: Duration,
+    },
+}
+
+/// What a PE brings to a rendezvous.
+#[derive(Clone, Debug)]
+pub(crate) struct Turn {
+    pub(crate) call: Call,
+    pub(crate) site: &'static Location<'static>,
+    /// Blocks of the symmetric heap that the PE has dropped and that its streams no longer use.
+    pub(crate) dropped: Vec<u64>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Call {
+    /// Before a closure begins.
+    Start,
+    Alloc(AllocRequest),
+    /// The heap was full: the second try, after all streams have drained.
+    Reclaim,
+    /// Whether the PE's memory for the allocation is there.
+    Ready(Result<(), Error>),
+    Barrier,
+}
+
+impl fmt::Display for Turn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let call = match self.call {
+            Call::Start => "World::run",
+            Call::Alloc(_) | Call::Reclaim | Call::Ready(_) => "alloc",
+            Call::Barrier => "barrier_all",
+        };
+        write!(f, "{call} at {}", self.site)
+    }
+}
+
+impl Session {
+    /// Meets the other PEs in the same call. Applies what they have dropped to this PE's book of the heap.
+    pub(crate) fn meet(&self, call: Call, site: &'static Location<'static>) -> Result<Arc<[Turn]>, Error> {
+        self.check()?;
+        self.sweep();
+        let turn = Turn {
+            call,
+            site,
+            dropped: self.unused_blocks(),
+        };
+        let name = turn.to_string();
+        let (mut turn, mut met) = (Some(turn), Err(Missed::Failed));
+        self.device.while_blocked(&mut || {
+            if let Some(turn) = turn.take() {
+                met = self.shared.rendezvous.meet(self.pe, turn, &*self.shared);
+            }
+        });
+        let turns = met.map_err(|missed| {
+            let (pe, call) = (self.pe, name);
+            match missed {
+                Missed::Failed => self.world_failed(),
+                Missed::Ended(ended) => self.fatal(CollectiveError::PeerEnded { pe, call, ended }.into()),
+                Missed::TimeLimit(absent) => {
+                    let limit = self.shared.time_limit.unwrap_or_default();
+                    self.fatal(
+                        CollectiveError::TimeLimit {
+                            pe,
+                            call,
+                            absent,
+                            limit,
+                        }
+                        .into(),
+                    )
+                }
+            }
+        })?;
+        let mut heap = self.heap.borrow_mut();
+        turns
+            .iter()
+            .flat_map(|turn| &turn.dropped)
+            .for_each(|serial| heap.drop_one(*serial));
+        same_call(&turns)?;
+        Ok(turns)
+    }
+}
+
+fn same_call(turns: &[Turn]) -> Result<(), CollectiveError> {
+    let kind = |turn: &Turn| std::mem::discriminant(&turn.call);
+    match turns.iter().position(|turn| kind(turn) != kind(&turns[0])) {
+        None => Ok(()),
+        Some(other) => Err(CollectiveError::Mismatch {
+            first: (0, turns[0].to_string()),
+            second: (other as u32, turns[other].to_string()),
+        }),
+    }
+}

@@ -1,0 +1,281 @@
+//! What a World is made of: settings from the environment or from the builder, checked.
+//!
+//! | variable | builder | default | meaning |
+//! |---|---|---|---|
+//! | `SHMEM_BACKEND` | `backend` | `auto` | `cuda`, `sim`, or `auto`: GPUs if there are any |
+//! | `SHMEM_NPES` | `pes` | devices; simulator: 4 | PEs in this process; they share devices where there are fewer |
+//! | `SHMEM_HEAP` | `heap` | the device's memory; simulator: 1G | address space per PE for symmetric objects: `512M`, `4G` |
+//! | `SHMEM_TIMEOUT` | `time_limit` | 30 | seconds that a wait may last; 0: no limit |
+//! | `SHMEM_SIM_SEED` | `seed` | 0 | which of the possible orders the simulator takes |
+
+use shmem::state::MAX_PES;
+use std::time::Duration;
+
+/// A setting that can't be used.
+///
+/// ```
+/// use shmem_host::{Backend, ConfigError, Error, World};
+///
+/// let built = World::builder().pes(5000).backend(Backend::Sim).build();
+/// assert!(matches!(built, Err(Error::Config(ConfigError::TooManyPes { asked: 5000 }))));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// A variable's text is not understood.
+    #[error("{name}={value} is not understood: give {expected}")]
+    Text {
+        /// The variable.
+        name: &'static str,
+        /// Its text.
+        value: String,
+        /// What it may be.
+        expected: &'static str,
+    },
+    /// A World needs PEs.
+    #[error("a World of 0 PEs was asked for: give 1 to {MAX_PES} (SHMEM_NPES or Builder::pes)")]
+    NoPes,
+    /// More PEs than any World may have.
+    #[error("{asked} PEs were asked for, a World holds at most {MAX_PES}")]
+    TooManyPes {
+        /// PEs asked for.
+        asked: u32,
+    },
+    /// More PEs than the devices hold.
+    #[error(
+        "{asked} PEs were asked for, but {devices} device(s) hold at most {most}, one per multiprocessor, so that their \
+         kernels run at the same time: ask for fewer PEs or show more devices (CUDA_VISIBLE_DEVICES)"
+    )]
+    TooManyForDevices {
+        /// PEs asked for.
+        asked: u32,
+        /// Devices present.
+        devices: u32,
+        /// PEs that fit.
+        most: u32,
+    },
+    /// The heap would not hold the library's own words.
+    #[error(
+        "a heap of {asked} bytes per PE was asked for, {least} are the least that works (SHMEM_HEAP or Builder::heap)"
+    )]
+    HeapTooSmall {
+        /// Bytes asked for.
+        asked: u64,
+        /// Bytes needed.
+        least: u64,
+    },
+    /// The system refused the address space.
+    #[error(
+        "no address space for the heaps of {pes} PEs, {per_pe} bytes each ({cause}): ask for smaller ones (SHMEM_HEAP or \
+         Builder::heap)"
+    )]
+    HeapAddresses {
+        /// How many heaps.
+        pes: u32,
+        /// Bytes of each.
+        per_pe: u64,
+        /// The refusal.
+        cause: String,
+    },
+    /// The simulator can't start.
+    #[error("the simulator can't start: {cause}")]
+    Simulator {
+        /// Its words.
+        cause: String,
+    },
+}
+
+/// Where kernels run.
+///
+/// ```
+/// use shmem_host::{Backend, World};
+///
+/// let world = World::builder().backend(Backend::Sim).pes(2).build()?;
+/// assert_eq!(world.backend_name(), "sim");
+/// # Ok::<(), shmem_host::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Backend {
+    /// GPUs if there are any, else the simulator.
+    #[default]
+    Auto,
+    /// GPUs; an error where there are none.
+    Cuda,
+    /// The simulator.
+    Sim,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Settings {
+    pub(crate) backend: Backend,
+    pub(crate) pes: Option<u32>,
+    pub(crate) heap: Option<u64>,
+    pub(crate) time_limit: Option<Duration>,
+    pub(crate) seed: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            backend: Backend::Auto,
+            pes: None,
+            heap: None,
+            time_limit: Some(Duration::from_secs(30)),
+            seed: 0,
+        }
+    }
+}
+
+impl Settings {
+    /// Settings from variables that `get` looks up; one that is unset or empty leaves the default.
+    pub(crate) fn from_variables(get: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+        let mut settings = Self::default();
+        let variable = |name| get(name).filter(|text| !text.is_empty());
+        let refuse = |name, value, expected| Err(ConfigError::Text { name, value, expected });
+        if let Some(text) = variable("SHMEM_BACKEND") {
+            settings.backend = match text.as_str() {
+                "auto" => Backend::Auto,
+                "cuda" => Backend::Cuda,
+                "sim" => Backend::Sim,
+                _ => return refuse("SHMEM_BACKEND", text, "auto, cuda or sim"),
+            };
+        }
+        if let Some(text) = variable("SHMEM_NPES") {
+            let Ok(pes) = text.parse() else {
+                return refuse("SHMEM_NPES", text, "a number of PEs, 1 to 1024");
+            };
+            settings.pes = Some(pes);
+        }
+        if let Some(text) = variable("SHMEM_HEAP") {
+            let Some(bytes) = parse_size(&text) else {
+                return refuse(
+                    "SHMEM_HEAP",
+                    text,
+                    "bytes, with K, M, G or T for powers of 1024, as in 4G",
+                );
+            };
+            settings.heap = Some(bytes);
+        }
+        if let Some(text) = variable("SHMEM_TIMEOUT") {
+            let Some(limit) = text.parse().ok().and_then(|s| Duration::try_from_secs_f64(s).ok()) else {
+                return refuse("SHMEM_TIMEOUT", text, "seconds, 0 for no limit");
+            };
+            settings.time_limit = Some(limit).filter(|limit| !limit.is_zero());
+        }
+        if let Some(text) = variable("SHMEM_SIM_SEED") {
+            let Ok(seed) = text.parse() else {
+                return refuse("SHMEM_SIM_SEED", text, "a number");
+            };
+            settings.seed = seed;
+        }
+        Ok(settings)
+    }
+
+    /// How many PEs to make, where `default` says how many there are if nobody asked.
+    pub(crate) fn pes_or(&self, default: u32) -> Result<u32, ConfigError> {
+        match self.pes.unwrap_or(default) {
+            0 => Err(ConfigError::NoPes),
+            asked if asked as usize > MAX_PES => Err(ConfigError::TooManyPes { asked }),
+            pes => Ok(pes),
+        }
+    }
+
+    /// Nanoseconds for the device; 0 means no limit.
+    pub(crate) fn time_limit_ns(&self) -> u64 {
+        self.time_limit
+            .map_or(0, |limit| limit.as_nanos().try_into().unwrap_or(u64::MAX).max(1))
+    }
+}
+
+fn parse_size(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let shift = match &text[digits.len()..] {
+        "" => 0,
+        "K" | "k" => 10,
+        "M" | "m" => 20,
+        "G" | "g" => 30,
+        "T" | "t" => 40,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn from(pairs: &[(&str, &str)]) -> Result<Settings, ConfigError> {
+        Settings::from_variables(|name| pairs.iter().find(|p| p.0 == name).map(|p| p.1.to_owned()))
+    }
+
+    #[test]
+    fn unset_and_empty_variables_leave_the_defaults() {
+        assert_eq!(from(&[]), Ok(Settings::default()));
+        assert_eq!(
+            from(&[("SHMEM_NPES", ""), ("SHMEM_BACKEND", "")]),
+            Ok(Settings::default())
+        );
+    }
+
+    #[test]
+    fn all_variables_are_read() {
+        let all = from(&[
+            ("SHMEM_BACKEND", "sim"),
+            ("SHMEM_NPES", "8"),
+            ("SHMEM_HEAP", "512M"),
+            ("SHMEM_TIMEOUT", "2.5"),
+            ("SHMEM_SIM_SEED", "77"),
+        ]);
+        let expected = Settings {
+            backend: Backend::Sim,
+            pes: Some(8),
+            heap: Some(512 << 20),
+            time_limit: Some(Duration::from_millis(2500)),
+            seed: 77,
+        };
+        assert_eq!(all, Ok(expected));
+    }
+
+    #[test]
+    fn a_time_limit_of_zero_is_none() {
+        let settings = from(&[("SHMEM_TIMEOUT", "0")]).unwrap();
+        assert_eq!((settings.time_limit, settings.time_limit_ns()), (None, 0));
+        assert_eq!(Settings::default().time_limit_ns(), 30_000_000_000);
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_the_variable_and_its_text() {
+        let bad = [
+            ("SHMEM_BACKEND", "gpu"),
+            ("SHMEM_NPES", "-1"),
+            ("SHMEM_NPES", "99999999999"),
+            ("SHMEM_HEAP", "4GB"),
+            ("SHMEM_HEAP", "G"),
+            ("SHMEM_HEAP", "99999999T"),
+            ("SHMEM_TIMEOUT", "-3"),
+            ("SHMEM_TIMEOUT", "NaN"),
+            ("SHMEM_TIMEOUT", "1e300"),
+            ("SHMEM_SIM_SEED", "x"),
+        ];
+        for (name, value) in bad {
+            let error = from(&[(name, value)]).expect_err(value).to_string();
+            assert!(error.starts_with(&format!("{name}={value} ")), "{error}");
+        }
+    }
+
+    #[test]
+    fn pes_are_one_to_the_most() {
+        let of = |pes| {
+            Settings {
+                pes: Some(pes),
+                ..Settings::default()
+            }
+            .pes_or(4)
+        };
+        assert_eq!(of(0), Err(ConfigError::NoPes));
+        assert_eq!(of(1), Ok(1));
+        assert_eq!(of(1024), Ok(1024));
+        assert_eq!(of(1025), Err(ConfigError::TooManyPes { asked: 1025 }));
+        assert_eq!(Settings::default().pes_or(4), Ok(4));
+    }
+}

@@ -1,0 +1,117 @@
+//! What can go wrong, by subsystem. Messages read like advice: what happened, on which PE, with which values, what to do.
+
+use crate::backend::cuda::CudaError;
+use crate::buffer::RangeError;
+use crate::collective::CollectiveError;
+use crate::config::ConfigError;
+use crate::fault::DeviceFault;
+use crate::heap::HeapError;
+use crate::images::ImageError;
+use crate::launch::LaunchError;
+use std::time::Duration;
+
+/// Any error of this crate.
+///
+/// After [`Device`](Self::Device), [`PeerFailed`](Self::PeerFailed), [`TimeLimit`](Self::TimeLimit),
+/// [`Deadlock`](Self::Deadlock) and [`Cuda`](Self::Cuda) from a wait, the World has failed: every later call returns the
+/// error at once. Drop it and make a new one. The other errors leave it usable.
+///
+/// ```
+/// use shmem_host::{Backend, ConfigError, Error, World};
+///
+/// let none = World::builder().pes(0).backend(Backend::Sim).build();
+/// assert!(matches!(none, Err(Error::Config(ConfigError::NoPes))));
+/// ```
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A setting is missing, malformed or out of range.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The CUDA driver is missing or refused a call.
+    #[error(transparent)]
+    Cuda(#[from] CudaError),
+    /// A kernel's PTX is missing or does not fit the device.
+    #[error(transparent)]
+    Image(#[from] ImageError),
+    /// An allocation was refused.
+    #[error(transparent)]
+    Heap(#[from] HeapError),
+    /// A launch was refused; nothing was enqueued.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    /// The PEs disagree about a call that all of them make.
+    #[error(transparent)]
+    Collective(#[from] CollectiveError),
+    /// A host read or write outside a buffer.
+    #[error(transparent)]
+    Range(#[from] RangeError),
+    /// A kernel of this PE met an error.
+    #[error(transparent)]
+    Device(Box<DeviceFault>),
+    /// Another PE failed, so this one can't go on.
+    #[error("PE {pe} failed: {cause}")]
+    PeerFailed {
+        /// The PE that failed first.
+        pe: u32,
+        /// Its error.
+        cause: String,
+    },
+    /// The closure given to `World::run` panicked.
+    #[error("the closure of PE {pe} panicked: {message}")]
+    PePanicked {
+        /// Whose closure.
+        pe: u32,
+        /// The panic's text.
+        message: String,
+    },
+    /// A stream did not drain in time.
+    #[error(
+        "PE {pe}: {what} did not finish within {limit:?}{}: look for a wait that nobody answers, or set SHMEM_TIMEOUT \
+         (seconds, 0 for none)",
+        if report.is_empty() { String::new() } else { format!("\n{report}\n") }
+    )]
+    TimeLimit {
+        /// Who waited.
+        pe: u32,
+        /// For what.
+        what: String,
+        /// How long.
+        limit: Duration,
+        /// Who waits where, from the simulator; empty on GPUs.
+        report: String,
+    },
+    /// No lane of any PE can go on. Only the simulator can tell.
+    #[error("{report}")]
+    Deadlock {
+        /// Who waits on what, and where.
+        report: String,
+    },
+    /// The operating system refused a thread for a PE.
+    #[error("can't start a thread for PE {pe}: {cause}")]
+    Thread {
+        /// Whose thread.
+        pe: u32,
+        /// The system's words.
+        cause: String,
+    },
+}
+
+impl Error {
+    /// Whether the World has failed with it.
+    pub(crate) fn is_fatal(&self) -> bool {
+        matches!(
+            self,
+            Self::Cuda(_)
+                | Self::Device(_)
+                | Self::PeerFailed { .. }
+                | Self::TimeLimit { .. }
+                | Self::Deadlock { .. }
+                | Self::Collective(
+                    CollectiveError::PeerEnded { .. }
+                        | CollectiveError::TimeLimit { .. }
+                        | CollectiveError::Launch { .. }
+                )
+        )
+    }
+}

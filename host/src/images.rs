@@ -1,0 +1,355 @@
+//! Which PTX suits a device, and whether this program can talk to it: decided on the text, before the driver sees it.
+
+use shmem::Image;
+use shmem::state::{LAYOUT, LAYOUT_SYMBOL};
+use std::collections::HashMap;
+
+/// A kernel's PTX is missing, or does not fit the device or this program. Example at [`Pe::load_ptx`](crate::Pe::load_ptx).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImageError {
+    /// The package was built without PTX.
+    #[error("kernel {kernel} has no PTX, so it runs on the simulator only (SHMEM_BACKEND=sim): {reason}")]
+    NoImages {
+        /// The kernel.
+        kernel: String,
+        /// Why there is none.
+        reason: String,
+    },
+    /// No image runs on this device.
+    #[error(
+        "kernel {kernel} was built for {built}, the device is sm_{device}: build it for this device too \
+         (SHMEM_ARCH=sm_{device})"
+    )]
+    Architecture {
+        /// The kernel.
+        kernel: String,
+        /// Architectures of the images, as in `sm_90a`.
+        built: String,
+        /// The device's: 90 for sm_90.
+        device: u32,
+    },
+    /// The kernel is not among those compiled.
+    #[error(
+        "kernel {kernel} (symbol {symbol}) is not in its package's PTX: kernels for GPUs live in a package's lib, those in \
+         tests, doctests and under cfg(test) run on the simulator only"
+    )]
+    NotInImage {
+        /// The kernel.
+        kernel: String,
+        /// Its entry.
+        symbol: String,
+    },
+    /// Hand-made PTX has no such kernel, or several.
+    #[error("the PTX does not have exactly one kernel {name}: it has {entries}")]
+    NoSuchEntry {
+        /// The name asked for.
+        name: String,
+        /// The symbols there are.
+        entries: String,
+    },
+    /// The text is not PTX that this library can use.
+    #[error("the PTX lacks {part}: it is damaged, or was not made by shmem-build")]
+    Damaged {
+        /// What was looked for.
+        part: &'static str,
+    },
+    /// The PTX was built against another version of the device state.
+    #[error(
+        "stale PTX: it was built for device-state layout {found:#018x}, this program writes {expected:#018x}: rebuild the \
+         kernels with the version of shmem-intrinsics that the host program uses"
+    )]
+    Stale {
+        /// The PTX's layout.
+        found: u64,
+        /// This program's.
+        expected: u64,
+    },
+    /// The driver's compiler refused the text.
+    #[error("PE {pe}: the driver can't compile the PTX ({cause}):\n{log}")]
+    Compile {
+        /// The PE that loads it.
+        pe: u32,
+        /// The refusal.
+        cause: String,
+        /// The compiler's words.
+        log: String,
+    },
+    /// Hand-made PTX was given to the simulator.
+    #[error("PTX text runs on GPUs only, this World runs on {backend}: set SHMEM_BACKEND=cuda")]
+    NotOnThisBackend {
+        /// The backend.
+        backend: &'static str,
+    },
+}
+
+/// The best image for the device: the highest architecture that it runs.
+pub(crate) fn choose(kernel: &str, images: &'static [Image], device: u32) -> Result<&'static Image, ImageError> {
+    let runs = |image: &&Image| {
+        if image.exact {
+            image.arch == device
+        } else {
+            image.arch <= device
+        }
+    };
+    images
+        .iter()
+        .filter(runs)
+        .max_by_key(|image| (image.arch, image.exact))
+        .ok_or_else(|| {
+            let name = |image: &Image| format!("sm_{}{}", image.arch, if image.exact { "a" } else { "" });
+            let built = images.iter().map(name).collect::<Vec<_>>().join(", ");
+            ImageError::Architecture {
+                kernel: kernel.to_owned(),
+                built,
+                device,
+            }
+        })
+}
+
+/// What a PTX text says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    /// 90 for sm_90.
+    arch: u32,
+    /// Runs on this architecture only.
+    exact: bool,
+    /// Layout of the device state that it was built for.
+    layout: u64,
+}
+
+impl Header {
+    pub(crate) fn read(ptx: &str) -> Result<Self, ImageError> {
+        let missing = |part| ImageError::Damaged { part };
+        let target = code_lines(ptx)
+            .find_map(|line| line.strip_prefix(".target"))
+            .and_then(parse_target);
+        let (arch, exact) = target.ok_or(missing("a line `.target sm_N`"))?;
+        let layout = code_lines(ptx)
+            .find_map(parse_layout)
+            .ok_or(missing("a line `.visible .global .align 8 .u64 SHMEM_LAYOUT = N;`"))?;
+        Ok(Self { arch, exact, layout })
+    }
+
+    /// Refuses PTX that the device can't run or that would misread what this program writes.
+    pub(crate) fn check(&self, kernel: &str, device: u32) -> Result<(), ImageError> {
+        if self.layout != LAYOUT {
+            return Err(ImageError::Stale {
+                found: self.layout,
+                expected: LAYOUT,
+            });
+        }
+        let Self { arch, exact, .. } = *self;
+        if arch > device || (exact && arch != device) {
+            let built = format!("sm_{arch}{}", if exact { "a" } else { "" });
+            return Err(ImageError::Architecture {
+                kernel: kernel.to_owned(),
+                built,
+                device,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Names of the kernels in the text, in its order.
+pub(crate) fn entries(ptx: &str) -> impl Iterator<Item = &str> {
+    code_lines(ptx).filter_map(|line| {
+        let (_, rest) = line.split_once(".entry ")?;
+        rest.trim_start()
+            .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '$'))
+            .next()
+    })
+}
+
+/// The lanes of the largest SubWarp that an entry uses, 1 where it uses none. The device side marks each use by a comment.
+/// What stands in a function may be called by any entry.
+pub(crate) fn tiles(ptx: &str) -> HashMap<String, u32> {
+    let (mut tiles, mut current, mut everywhere) = (HashMap::new(), None, 1);
+    for line in ptx.lines() {
+        let mark = line
+            .split_once("// shmem-tile ")
+            .and_then(|(_, n)| n.trim().parse::<u32>().ok());
+        if let Some(entry) = entries(line).next() {
+            current = Some(entry.to_owned());
+            tiles.insert(entry.to_owned(), 1);
+        } else if line.starts_with('}') {
+            current = None;
+        } else if let Some(lanes) = mark {
+            let slot = current
+                .as_ref()
+                .and_then(|entry| tiles.get_mut(entry))
+                .unwrap_or(&mut everywhere);
+            *slot = lanes.max(*slot);
+        }
+    }
+    for lanes in tiles.values_mut() {
+        *lanes = everywhere.max(*lanes);
+    }
+    tiles
+}
+
+/// The entry with this symbol, or the only one of a kernel with this name: a symbol is `crate$name$hash`.
+pub(crate) fn find_entry<'a>(entries: &'a [String], name: &str) -> Result<&'a str, ImageError> {
+    let exact = entries.iter().find(|entry| *entry == name);
+    let mut named = entries.iter().filter(|entry| entry.split('$').nth(1) == Some(name));
+    let only = || named.next().filter(|_| named.next().is_none());
+    exact
+        .or_else(only)
+        .map(String::as_str)
+        .ok_or_else(|| ImageError::NoSuchEntry {
+            name: name.to_owned(),
+            entries: entries.join(", "),
+        })
+}
+
+/// The lines without their comments.
+fn code_lines(ptx: &str) -> impl Iterator<Item = &str> {
+    ptx.lines()
+        .map(|line| line.split_once("//").map_or(line, |(code, _)| code).trim())
+}
+
+/// `sm_90a, debug` after `.target`.
+fn parse_target(rest: &str) -> Option<(u32, bool)> {
+    let name = rest.trim().split([',', ' ', '\t']).next()?.strip_prefix("sm_")?;
+    let digits = name.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    Some((digits.parse().ok()?, name.ends_with('a')))
+}
+
+/// `.. SHMEM_LAYOUT = 123;`
+fn parse_layout(line: &str) -> Option<u64> {
+    let (name, value) = line.split_once('=')?;
+    let defines_it = name.trim_end().ends_with(LAYOUT_SYMBOL);
+    defines_it.then(|| value.trim().trim_end_matches(';').trim_end().parse().ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn image(arch: u32, exact: bool) -> Image {
+        Image { arch, exact, ptx: "" }
+    }
+
+    fn text(target: &str, layout: &str) -> String {
+        format!(
+            "//\n// Generated by LLVM NVPTX Back-End\n//\n.version 7.8\n.target {target}\n.address_size 64\n\
+             \t// .globl\tshmem$a\n.visible .const .align 8 .b8 SHMEM_STATE[8248];\n\
+             .visible .global .align 8 .u64 SHMEM_LAYOUT = {layout};\n\
+             .visible .entry shmem$a(\n\t.param .u64 p)\n{{\n\tld.global.u64 %rd1, [SHMEM_LAYOUT];\n}}\n\
+             .visible .entry shmem$b_2()\n.reqntid 512, 1, 1\n{{\n}}\n"
+        )
+    }
+
+    #[test]
+    fn the_highest_that_runs_is_chosen() {
+        static LIST: [Image; 4] = [image(80, false), image(90, false), image(90, true), image(100, false)];
+        let arch = |device| choose("k", &LIST, device).map(|i| (i.arch, i.exact));
+        assert_eq!(arch(80), Ok((80, false)));
+        assert_eq!(arch(89), Ok((80, false)));
+        assert_eq!(arch(90), Ok((90, true)));
+        assert_eq!(arch(103), Ok((100, false)));
+        let error = arch(75).unwrap_err().to_string();
+        assert!(
+            error.contains("built for sm_80, sm_90, sm_90a, sm_100, the device is sm_75"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn marks_of_tiles_are_read_by_entry() {
+        let ptx = ".visible .entry a$k(\n)\n{\n\tmov.u32 %r1, %laneid; // shmem-tile 8\n\tmov.u32 %r1, %laneid; // shmem-tile 32\n}\n\
+                   .visible .entry a$l()\n{\n\tret;\n}\n";
+        assert_eq!((tiles(ptx)["a$k"], tiles(ptx)["a$l"]), (32, 1));
+        let with_function = format!(".func f()\n{{\n\t// shmem-tile 4\n}}\n{ptx}");
+        assert_eq!((tiles(&with_function)["a$k"], tiles(&with_function)["a$l"]), (32, 4));
+    }
+
+    #[test]
+    fn an_exact_image_runs_nowhere_else() {
+        static LIST: [Image; 1] = [image(90, true)];
+        assert!(choose("k", &LIST, 100).is_err());
+    }
+
+    #[test]
+    fn the_header_is_read() {
+        let header = Header::read(&text("sm_90", "17")).unwrap();
+        assert_eq!(
+            header,
+            Header {
+                arch: 90,
+                exact: false,
+                layout: 17
+            }
+        );
+        assert!(
+            Header::read(&text("sm_90a, debug", "18446744073709551615"))
+                .unwrap()
+                .exact
+        );
+    }
+
+    #[test]
+    fn ptx_for_a_newer_gpu_is_refused_with_both_values() {
+        let newer = Header::read(&text("sm_120", &LAYOUT.to_string())).unwrap();
+        let error = newer.check("ring", 90).unwrap_err();
+        assert_eq!(
+            error,
+            ImageError::Architecture {
+                kernel: "ring".into(),
+                built: "sm_120".into(),
+                device: 90
+            }
+        );
+        assert_eq!(newer.check("ring", 120), Ok(()));
+    }
+
+    #[test]
+    fn stale_ptx_is_refused_with_both_values() {
+        let stale = Header::read(&text("sm_80", "12345")).unwrap();
+        assert_eq!(
+            stale.check("k", 90),
+            Err(ImageError::Stale {
+                found: 12345,
+                expected: LAYOUT
+            })
+        );
+    }
+
+    #[test]
+    fn damaged_text_is_refused() {
+        for ptx in [
+            "",
+            "hello",
+            ".target compute_90",
+            ".target sm_90\n",
+            ".target sm_90\nSHMEM_LAYOUT = many;",
+        ] {
+            assert!(matches!(Header::read(ptx), Err(ImageError::Damaged { .. })), "{ptx}");
+        }
+        let twice = format!("// SHMEM_LAYOUT = 3\n{}", text("sm_90", "4"));
+        assert_eq!(Header::read(&twice).unwrap().layout, 4, "a comment is no definition");
+    }
+
+    #[test]
+    fn entries_are_listed() {
+        assert_eq!(
+            entries(&text("sm_90", "1")).collect::<Vec<_>>(),
+            ["shmem$a", "shmem$b_2"]
+        );
+    }
+    #[test]
+    fn an_entry_is_found_by_symbol_or_by_an_unambiguous_name() {
+        let symbols = ["a$ring$01", "a$fill$02$0", "a$fill$02$1", "plain"].map(String::from);
+        assert_eq!(find_entry(&symbols, "ring"), Ok("a$ring$01"));
+        assert_eq!(find_entry(&symbols, "a$fill$02$1"), Ok("a$fill$02$1"));
+        assert_eq!(find_entry(&symbols, "plain"), Ok("plain"));
+        for name in ["fill", "a", "other"] {
+            let error = find_entry(&symbols, name).unwrap_err().to_string();
+            assert!(
+                error.contains(name) && error.contains("a$ring$01, a$fill$02$0"),
+                "{error}"
+            );
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! What is checked before anything is enqueued, so that a refused launch changes nothing.
+
+use super::{Dim3, LaunchConfig, LaunchError, Ready};
+use crate::Error;
+use crate::backend::{KernelInfo, Limits};
+use crate::session::Session;
+use shmem::{BlockBounds, Region};
+
+impl Session {
+    /// Checks what depends on the launch alone; returns the threads of a block.
+    pub(crate) fn check_shape(&self, kernel: &str, config: &LaunchConfig<'_>) -> Result<u32, LaunchError> {
+        let Limits {
+            threads: most_threads,
+            block: most_block,
+            grid: most_grid,
+            ..
+        } = self.device.limits();
+        let LaunchConfig { grid, block, .. } = *config;
+        let threads = block.count();
+        if threads == 0 || threads > most_threads.into() || !block.within(most_block) {
+            let (kernel, most) = (kernel.to_owned(), most_block.into());
+            return Err(LaunchError::Block {
+                kernel,
+                block,
+                threads: most_threads,
+                most,
+            });
+        }
+        if grid.count() == 0 || !grid.within(most_grid) {
+            return Err(LaunchError::Grid {
+                kernel: kernel.to_owned(),
+                grid,
+                most: most_grid.into(),
+            });
+        }
+        Ok(threads as u32)
+    }
+
+    /// Checks what depends on the compiled kernel.
+    pub(crate) fn check_resources(
+        &self,
+        kernel: &str,
+        ready: &Ready,
+        threads: u32,
+        config: &LaunchConfig<'_>,
+    ) -> Result<(), Error> {
+        let kernel = || kernel.to_owned();
+        let (most, asked, declared) = (
+            self.device.limits().shared_bytes,
+            config.shared_bytes,
+            ready.loaded.shared_bytes,
+        );
+        if threads > ready.loaded.threads {
+            return Err(LaunchError::Registers {
+                kernel: kernel(),
+                threads,
+                most: ready.loaded.threads,
+            }
+            .into());
+        }
+        let tile = ready.loaded.tile;
+        if !threads.is_multiple_of(tile) {
+            let kernel = kernel();
+            return Err(LaunchError::Tile { kernel, threads, tile }.into());
+        }
+        if asked.saturating_add(declared) > most {
+            return Err(LaunchError::SharedMemory {
+                kernel: kernel(),
+                asked,
+                declared,
+                most,
+            }
+            .into());
+        }
+        if config.collective {
+            let (asked, most) = (config.grid.count(), self.resident(ready, threads, config.shared_bytes)?);
+            if asked > most.into() {
+                let (pe, shared_bytes) = (self.pe, config.shared_bytes);
+                let error = LaunchError::GridTooLarge {
+                    kernel: kernel(),
+                    pe,
+                    asked,
+                    most,
+                    threads,
+                    shared_bytes,
+                };
+                return Err(error.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that what the arguments name is this PE's, and live.
+    pub(super) fn check_handles(
+        &self,
+        kernel: &str,
+        regions: impl FnOnce(&mut dyn FnMut(Region)),
+    ) -> Result<(), LaunchError> {
+        let (mut handles, mut stale) = (self.handles.borrow_mut(), None);
+        regions(&mut |region| {
+            if !handles.cover(region) {
+                stale = Some(region);
+            }
+        });
+        match stale {
+            None => Ok(()),
+            Some(region) => Err(LaunchError::StaleHandle {
+                kernel: kernel.to_owned(),
+                pe: self.pe,
+                region,
+            }),
+        }
+    }
+}
+
+/// Checks what the kernel's attribute says.
+pub(super) fn check_kernel(kernel: &KernelInfo, config: &LaunchConfig<'_>) -> Result<(), LaunchError> {
+    if kernel.collective && !config.collective {
+        return Err(LaunchError::NeedsCollectiveLaunch {
+            kernel: kernel.name.to_owned(),
+        });
+    }
+    check_bounds(kernel, config.block)
+}
+
+pub(super) fn check_bounds(kernel: &KernelInfo, block: Dim3) -> Result<(), LaunchError> {
+    let fits = match kernel.bounds {
+        BlockBounds::Any => true,
+        BlockBounds::AtMost(most) => block.count() <= most.into(),
+        BlockBounds::Exactly(shape) => block.axes() == shape,
+    };
+    if fits {
+        return Ok(());
+    }
+    Err(LaunchError::BlockBounds {
+        kernel: kernel.name.to_owned(),
+        block,
+        bounds: kernel.bounds,
+    })
+}

@@ -1,0 +1,185 @@
+//! Why a launch was refused.
+
+use super::Dim3;
+use shmem::{BlockBounds, Region};
+
+/// A launch that was refused. Nothing was enqueued, and the World stays usable.
+///
+/// ```
+/// use shmem::prelude::*;
+/// use shmem_host::{Backend, Error, LaunchError, World, launch};
+///
+/// #[kernel]
+/// pub fn nothing() {}
+///
+/// World::builder().pes(1).backend(Backend::Sim).build()?.run(|pe| {
+///     let refused = launch!(pe, nothing<<<1, 1025>>>());
+///     assert!(matches!(refused, Err(Error::Launch(LaunchError::Block { threads: 1024, .. }))));
+///     launch!(pe, nothing<<<1, 1024>>>())
+/// })?;
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LaunchError {
+    /// A block without threads, or with more than the device takes.
+    #[error(
+        "{kernel}: a block of {block} threads was asked for: give 1 to {threads} threads, at most {most} along x, y, z"
+    )]
+    Block {
+        /// The kernel.
+        kernel: String,
+        /// The block.
+        block: Dim3,
+        /// Threads that a block may have.
+        threads: u32,
+        /// Threads along each axis.
+        most: Dim3,
+    },
+    /// Another block than the kernel was compiled for.
+    #[error("{kernel}: a block of {block} threads was asked for, the kernel is compiled for {}", bounds_text(*bounds))]
+    BlockBounds {
+        /// The kernel.
+        kernel: String,
+        /// The block.
+        block: Dim3,
+        /// What the kernel's attribute says.
+        bounds: BlockBounds,
+    },
+    /// More threads than there are registers for.
+    #[error(
+        "{kernel}: a block of {threads} threads was asked for, its registers allow {most}: use smaller blocks, or compile \
+         it for them with #[kernel(max_block = {threads})]"
+    )]
+    Registers {
+        /// The kernel.
+        kernel: String,
+        /// Threads asked for.
+        threads: u32,
+        /// Threads that fit.
+        most: u32,
+    },
+    /// A block that the kernel's tiles do not divide.
+    #[error(
+        "{kernel}: a block of {threads} threads was asked for, and the kernel uses tiles of {tile} lanes: give a multiple of \
+         {tile}"
+    )]
+    Tile {
+        /// The kernel.
+        kernel: String,
+        /// Threads asked for.
+        threads: u32,
+        /// Lanes of its largest SubWarp.
+        tile: u32,
+    },
+    /// A grid without blocks, or with more than the device takes.
+    #[error("{kernel}: a grid of {grid} blocks was asked for: give at least 1 and at most {most} along x, y, z")]
+    Grid {
+        /// The kernel.
+        kernel: String,
+        /// The grid.
+        grid: Dim3,
+        /// Blocks along each axis.
+        most: Dim3,
+    },
+    /// More shared memory than a block may have.
+    #[error(
+        "{kernel}: {asked} bytes of dynamic shared memory were asked for; with the {declared} that the kernel declares, a \
+         block may have {most}"
+    )]
+    SharedMemory {
+        /// The kernel.
+        kernel: String,
+        /// Bytes that the launch asks for.
+        asked: u32,
+        /// Bytes that the kernel declares.
+        declared: u32,
+        /// Bytes that a block may have in all.
+        most: u32,
+    },
+    /// A collective launch with more blocks than can be resident at once.
+    #[error(
+        "{kernel}: a collective launch of {asked} blocks was asked for, at most {most} of {threads} threads and \
+         {shared_bytes} bytes of dynamic shared memory are resident at once on PE {pe}: {}",
+        grid_advice(*most)
+    )]
+    GridTooLarge {
+        /// The kernel.
+        kernel: String,
+        /// The PE.
+        pe: u32,
+        /// Blocks asked for.
+        asked: u64,
+        /// Blocks that fit.
+        most: u32,
+        /// Threads of a block.
+        threads: u32,
+        /// Dynamic shared memory of a block.
+        shared_bytes: u32,
+    },
+    /// A collective kernel in a plain launch.
+    #[error("{kernel} is a collective kernel: launch it on every PE with collective_launch!")]
+    NeedsCollectiveLaunch {
+        /// The kernel.
+        kernel: String,
+    },
+    /// An argument that names memory which this PE has not got.
+    #[error(
+        "{kernel}: an argument names {}, which is not inside a buffer that PE {pe} holds: it was dropped, or belongs to \
+         another PE or World",
+        region_text(*region)
+    )]
+    StaleHandle {
+        /// The kernel.
+        kernel: String,
+        /// The PE.
+        pe: u32,
+        /// The memory.
+        region: Region,
+    },
+}
+
+fn grid_advice(most: u32) -> String {
+    match most {
+        0 => "use smaller blocks, or fewer PEs on one device".to_owned(),
+        most => format!("launch {most}, and let each do more (pe.max_collective_grid tells the number)"),
+    }
+}
+
+fn bounds_text(bounds: BlockBounds) -> String {
+    match bounds {
+        BlockBounds::Any => "any block".to_owned(),
+        BlockBounds::AtMost(most) => format!("at most {most} threads"),
+        BlockBounds::Exactly(shape) => format!("blocks of {} only", Dim3::from(shape)),
+    }
+}
+
+fn region_text(region: Region) -> String {
+    match region {
+        Region::Symmetric { offset, bytes } => format!("{bytes} bytes at offset {offset:#x} of the symmetric heap"),
+        Region::Global { address, bytes } => format!("{bytes} bytes at device address {address:#x}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grid_that_is_too_large_comes_with_advice_that_can_be_followed() {
+        let text = |most| {
+            let kernel = "ring".to_owned();
+            LaunchError::GridTooLarge {
+                kernel,
+                pe: 3,
+                asked: 300,
+                most,
+                threads: 1024,
+                shared_bytes: 64,
+            }
+            .to_string()
+        };
+        assert!(text(264).contains("300 blocks") && text(264).contains("on PE 3: launch 264"));
+        assert!(text(0).ends_with("use smaller blocks, or fewer PEs on one device"));
+    }
+}

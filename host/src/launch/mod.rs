@@ -1,0 +1,147 @@
+//! From a launch macro to the device: the kernels that are ready, the arguments, the enqueueing.
+
+mod check;
+mod error;
+mod shape;
+
+pub use error::LaunchError;
+pub use shape::{Dim3, LaunchConfig};
+
+use crate::backend::{KernelInfo, Lane, Launch, Loaded, StreamId};
+use crate::session::Session;
+use crate::{Error, Stream};
+use check::{check_bounds, check_kernel};
+use shmem::{Call, Kernel};
+use std::any::TypeId;
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// The kernels that are ready on a PE, so that a launch only looks them up.
+#[derive(Default)]
+pub(crate) struct Kernels {
+    ready: RefCell<HashMap<TypeId, Rc<Ready>>>,
+    /// Where the arguments of the launch lie that is under way.
+    params: RefCell<Vec<*mut c_void>>,
+}
+
+pub(crate) struct Ready {
+    loaded: Loaded,
+    /// Resident blocks by threads and dynamic shared memory of a block.
+    resident: RefCell<Vec<((u32, u32), u32)>>,
+}
+
+impl Ready {
+    pub(crate) const fn new(loaded: Loaded) -> Self {
+        Self {
+            loaded,
+            resident: RefCell::new(vec![]),
+        }
+    }
+}
+
+impl Session {
+    fn ready<K: Kernel>(&self) -> Result<Rc<Ready>, Error> {
+        if let Some(ready) = self.kernels.ready.borrow().get(&TypeId::of::<K>()) {
+            return Ok(ready.clone());
+        }
+        let ready = Rc::new(Ready::new(self.device.load(const { &KernelInfo::of::<K>() })?));
+        self.kernels.ready.borrow_mut().insert(TypeId::of::<K>(), ready.clone());
+        Ok(ready)
+    }
+
+    /// Loads this library's own kernels. Where that fails, the call that needs one says why.
+    pub(crate) fn load_library(&self) {
+        let _ = self.ready::<shmem_device::barrier_all>();
+    }
+
+    pub(crate) fn launch<K: Kernel>(&self, config: &LaunchConfig<'_>, call: &Call<K>) -> Result<(), Error> {
+        self.check()?;
+        let info = const { &KernelInfo::of::<K>() };
+        let (threads, args) = (self.check_shape(info.name, config)?, K::copied(call.args()));
+        check_kernel(info, config)?;
+        let ready = self.ready::<K>()?;
+        self.check_resources(info.name, &ready, threads, config)?;
+        self.check_handles(info.name, |visit| K::regions(&args, visit))?;
+        let mut params = self.kernels.params.borrow_mut();
+        params.clear();
+        K::addresses(&args, &mut |argument| params.push(argument.cast_mut().cast()));
+        let lane = || -> Lane {
+            let arguments = Arguments::<K>(K::copied(&args));
+            Arc::new(move || K::run(arguments.copied()))
+        };
+        self.enqueue(
+            Cow::Borrowed(info.name),
+            &ready,
+            config,
+            &mut params,
+            Some((info, &lane)),
+        )
+    }
+
+    /// Enqueues a launch that has been checked.
+    pub(crate) fn enqueue(
+        &self,
+        name: Cow<'static, str>,
+        ready: &Ready,
+        config: &LaunchConfig<'_>,
+        params: &mut [*mut c_void],
+        hosted: Option<(&KernelInfo, &dyn Fn() -> Lane)>,
+    ) -> Result<(), Error> {
+        let stream = config.stream.map_or(StreamId(0), Stream::id);
+        let launch = Launch {
+            function: ready.loaded.function,
+            stream,
+            grid: config.grid.axes(),
+            block: config.block.axes(),
+            shared_bytes: config.shared_bytes,
+            cooperative: config.collective,
+            params,
+            hosted,
+        };
+        self.device
+            .launch(launch)
+            .map_err(|e| if e.is_fatal() { self.fatal(e) } else { e })?;
+        self.launched(stream, name);
+        Ok(())
+    }
+
+    fn resident(&self, ready: &Ready, threads: u32, shared_bytes: u32) -> Result<u32, Error> {
+        let shape = (threads, shared_bytes);
+        let mut known = ready.resident.borrow_mut();
+        if let Some((_, blocks)) = known.iter().find(|(s, _)| *s == shape) {
+            return Ok(*blocks);
+        }
+        let blocks = self.device.resident(ready.loaded.function, threads, shared_bytes)?;
+        known.push((shape, blocks));
+        Ok(blocks)
+    }
+
+    pub(crate) fn max_collective_grid<K: Kernel>(&self, block: Dim3, shared_bytes: u32) -> Result<u32, Error> {
+        self.check()?;
+        let info = const { &KernelInfo::of::<K>() };
+        let config = LaunchConfig::new(1, block).shared_bytes(shared_bytes);
+        let threads = self.check_shape(info.name, &config)?;
+        check_bounds(info, block)?;
+        let ready = self.ready::<K>()?;
+        self.check_resources(info.name, &ready, threads, &config)?;
+        self.resident(&ready, threads, shared_bytes)
+    }
+}
+
+/// A kernel's arguments, for lanes.
+struct Arguments<K: Kernel>(K::Args);
+
+// SAFETY: arguments are plain bits (KernelArg): what a pointer among them means is the kernel's affair.
+unsafe impl<K: Kernel> Send for Arguments<K> {}
+// SAFETY: as above; lanes copy them and never write them.
+unsafe impl<K: Kernel> Sync for Arguments<K> {}
+
+impl<K: Kernel> Arguments<K> {
+    fn copied(&self) -> K::Args {
+        K::copied(&self.0)
+    }
+}

@@ -1,0 +1,70 @@
+//! The host side: makes PEs, gives them symmetric memory and streams, launches kernels on them, and returns their errors.
+//!
+//! | file | what it holds | NVSHMEM |
+//! |---|---|---|
+//! | `world`, `config` | [`World`]: how many PEs, where, with which settings | `nvshmem_init` |
+//! | `pe` | [`Pe`]: what a PE's closure works with | `nvshmem_my_pe`, `nvshmem_barrier_all` |
+//! | `buffer`, `alloc`, `heap` | [`SymBuf`], [`Buf`]: memory | `nvshmem_malloc`, `nvshmem_free` |
+//! | `launch`, `macros` | [`collective_launch!`], [`launch!`]: kernels | `nvshmemx_collective_launch` |
+//! | `stream` | [`Stream`]: order on one PE, barriers on a stream | `nvshmemx_barrier_all_on_stream` |
+//! | `error`, `fault` | [`Error`], [`DeviceFault`]: what went wrong, where | |
+//! | `backend` | GPUs through the CUDA driver; the simulator | |
+//!
+//! Kernels are written with the crate `shmem`; this crate runs them on GPUs, or where there are none on the simulator.
+//!
+//! ```
+//! use shmem::prelude::*;
+//! use shmem_host::{Backend, World, collective_launch};
+//!
+//! #[kernel]
+//! pub fn simple_shift(dst: SymSlice<i32>) {
+//!     let me = shmem::my_pe();
+//!     let peer = (me + 1) % shmem::n_pes();
+//!     shmem::p(dst.at(0), me as i32, peer);
+//! }
+//!
+//! // `World::from_env()?` in a program; the kernels of these examples have no PTX.
+//! World::builder().backend(Backend::Sim).build()?.run(|pe| {
+//!     let dst = pe.alloc::<i32>(1)?;
+//!     collective_launch!(pe, simple_shift<<<1, 1>>>(&dst))?;
+//!     pe.stream().barrier_all()?;
+//!     println!("PE {}/{} received {}", pe.id(), pe.n(), dst.read(0)?);
+//!     Ok::<(), shmem_host::Error>(())
+//! })?;
+//! # Ok::<(), shmem_host::Error>(())
+//! ```
+
+mod alloc;
+mod allocator;
+mod backend;
+mod buffer;
+mod collective;
+mod config;
+mod error;
+mod fault;
+mod handles;
+mod heap;
+mod images;
+mod launch;
+mod macros;
+mod module;
+mod pe;
+mod rendezvous;
+mod session;
+mod shared;
+mod stream;
+mod world;
+
+pub use backend::cuda::CudaError;
+pub use buffer::{Buf, RangeError, SymBuf};
+pub use collective::CollectiveError;
+pub use config::{Backend, ConfigError};
+pub use error::Error;
+pub use fault::DeviceFault;
+pub use heap::{AllocRequest, HeapError};
+pub use images::ImageError;
+pub use launch::{Dim3, LaunchConfig, LaunchError};
+pub use module::Module;
+pub use pe::Pe;
+pub use stream::Stream;
+pub use world::{Builder, World};

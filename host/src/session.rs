@@ -1,0 +1,269 @@
+//! A PE from the inside: its device, its streams, what it has dropped, and how it failed. One thread only.
+
+use crate::Error;
+use crate::backend::{Device, Halt, Marker, StreamId, Watch};
+use crate::collective::Call;
+use crate::handles::Handles;
+use crate::heap::Heap;
+use crate::launch::Kernels;
+use crate::shared::Shared;
+use std::borrow::Cow;
+use std::cell::{Cell, OnceCell, RefCell};
+use std::panic::Location;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a PE of a failed World waits for its kernels to see it, before it leaves the device as it is.
+const LAST_WAIT: Duration = Duration::from_secs(5);
+
+pub(crate) struct Session {
+    /// Before the device, whose marks they hold.
+    dropped: RefCell<Vec<Dropped>>,
+    pub(crate) pe: u32,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) device: Box<dyn Device>,
+    pub(crate) heap: RefCell<Heap>,
+    pub(crate) handles: RefCell<Handles>,
+    pub(crate) kernels: Kernels,
+    streams: RefCell<Vec<StreamState>>,
+    /// The error that this PE returns from now on.
+    error: OnceCell<Error>,
+    closed: Cell<bool>,
+}
+
+#[derive(Default)]
+struct StreamState {
+    /// Launches since the stream was last seen idle.
+    pending: u32,
+    /// Their kernels, each once.
+    kernels: Vec<Cow<'static, str>>,
+    /// No handle names it any more.
+    unused: bool,
+}
+
+/// Memory that was dropped, but that a stream may still use.
+struct Dropped {
+    memory: Memory,
+    marks: Vec<Box<dyn Marker>>,
+}
+
+pub(crate) enum Memory {
+    /// A block of the symmetric heap, by serial number.
+    Symmetric(u64),
+    /// Device memory, by address.
+    Local(u64),
+}
+
+impl Session {
+    #[track_caller]
+    pub(crate) fn open(shared: Arc<Shared>, pe: u32) -> Result<Rc<Self>, Error> {
+        let device = shared.platform.clone().open(pe)?;
+        let heap = Heap::new(shared.platform.pes(), shared.platform.heap_bytes());
+        let session = Self {
+            pe,
+            shared,
+            device,
+            heap: RefCell::new(heap),
+            handles: RefCell::default(),
+            kernels: Kernels::default(),
+            streams: RefCell::new(vec![StreamState::default()]),
+            dropped: RefCell::default(),
+            error: OnceCell::new(),
+            closed: Cell::new(false),
+        };
+        session.load_library();
+        // Nobody launches before everybody is ready: opening a device beside a kernel that waits could deadlock.
+        session.meet(Call::Start, Location::caller())?;
+        Ok(Rc::new(session))
+    }
+
+    /// The error to return at once where the World has failed.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        match self.error.get() {
+            Some(error) => Err(error.clone()),
+            None if self.shared.failed() => Err(self.world_failed()),
+            None => Ok(()),
+        }
+    }
+
+    /// This PE's error in a World that has failed.
+    pub(crate) fn world_failed(&self) -> Error {
+        let known = self.device.failure().or_else(|| self.shared.peer_failed());
+        self.fatal(known.unwrap_or_else(|| Error::PeerFailed {
+            pe: self.pe,
+            cause: "its kernels were ended".to_owned(),
+        }))
+    }
+
+    /// Fails the World with this error, and returns what this PE failed with first.
+    pub(crate) fn fatal(&self, mut error: Error) -> Error {
+        if let Error::Device(fault) = &mut error
+            && fault.kernel.is_empty()
+        {
+            fault.kernel = self.kernels_in_flight();
+        }
+        match &error {
+            Error::PeerFailed { pe, cause } => self.shared.fail(*pe, cause.clone()),
+            own => self.shared.fail(self.pe, own.to_string()),
+        }
+        self.error.get_or_init(|| error).clone()
+    }
+
+    /// Runs a wait of the device's. `what` names it where it does not end.
+    pub(crate) fn watched<T>(
+        &self,
+        limit: Option<Duration>,
+        what: &dyn Fn() -> String,
+        wait: impl FnOnce(&Watch<'_>) -> Result<T, Halt>,
+    ) -> Result<T, Error> {
+        let watch = Watch {
+            failed: &|| self.shared.failed(),
+            limit,
+        };
+        self.shared
+            .hold_up(self.pe, || wait(&watch))
+            .map_err(|halt| match halt {
+                Halt::WorldFailed => self.world_failed(),
+                Halt::TimeLimit => {
+                    let (limit, report) = (limit.unwrap_or_default(), String::new());
+                    self.fatal(Error::TimeLimit {
+                        pe: self.pe,
+                        what: what(),
+                        limit,
+                        report,
+                    })
+                }
+                Halt::Error(error) if error.is_fatal() => self.fatal(error),
+                Halt::Error(error) => error,
+            })
+    }
+
+    /// Waits until the stream has drained. The limit grows with what is on the stream, so that many short kernels in a
+    /// row are not taken for one that hangs.
+    pub(crate) fn wait(&self, stream: StreamId) -> Result<(), Error> {
+        self.check()?;
+        let pending = self.streams.borrow()[stream.0].pending;
+        let limit = self
+            .shared
+            .time_limit
+            .map(|limit| limit.saturating_mul(pending.saturating_add(1)));
+        let what = || {
+            format!(
+                "stream {} with {pending} launch(es) of {}",
+                stream.0,
+                self.kernels_in_flight()
+            )
+        };
+        self.watched(limit, &what, |watch| self.device.wait(stream, watch))?;
+        let state = &mut self.streams.borrow_mut()[stream.0];
+        state.pending = 0;
+        state.kernels.clear();
+        Ok(())
+    }
+
+    pub(crate) fn wait_all(&self) -> Result<(), Error> {
+        let count = self.streams.borrow().len();
+        (0..count).try_for_each(|stream| self.wait(StreamId(stream)))
+    }
+
+    pub(crate) fn launched(&self, stream: StreamId, kernel: Cow<'static, str>) {
+        let state = &mut self.streams.borrow_mut()[stream.0];
+        state.pending = state.pending.saturating_add(1);
+        if !state.kernels.contains(&kernel) {
+            state.kernels.push(kernel);
+        }
+    }
+
+    fn kernels_in_flight(&self) -> String {
+        let streams = self.streams.borrow();
+        let mut names: Vec<_> = streams
+            .iter()
+            .flat_map(|stream| &stream.kernels)
+            .map(AsRef::as_ref)
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names.join(", ")
+    }
+
+    pub(crate) fn new_stream(&self) -> Result<StreamId, Error> {
+        self.check()?;
+        let mut streams = self.streams.borrow_mut();
+        // One with work on it would order the new stream's work behind it.
+        let idle = streams.iter().position(|stream| stream.unused && stream.pending == 0);
+        if let Some(id) = idle {
+            streams[id].unused = false;
+            return Ok(StreamId(id));
+        }
+        let id = self.device.new_stream()?;
+        streams.push(StreamState::default());
+        Ok(id)
+    }
+
+    pub(crate) fn drop_stream(&self, stream: StreamId) {
+        self.streams.borrow_mut()[stream.0].unused = true;
+    }
+
+    /// Queues memory to be freed once everything now on the PE's streams has run.
+    pub(crate) fn drop_memory(&self, memory: Memory) {
+        if self.closed.get() || self.shared.failed() {
+            return; // Goes with the World.
+        }
+        let streams = self.streams.borrow();
+        let busy = (0..).zip(streams.iter()).filter(|(_, stream)| stream.pending > 0);
+        let marks: Result<_, _> = busy.map(|(id, _)| self.device.mark(StreamId(id))).collect();
+        // Where no mark can be made, nobody knows when the memory is free: it goes with the World.
+        if let Ok(marks) = marks {
+            self.dropped.borrow_mut().push(Dropped { memory, marks });
+        }
+    }
+
+    /// Frees dropped device memory that no stream uses any more.
+    pub(crate) fn sweep(&self) {
+        for memory in self.take_unused(|memory| matches!(memory, Memory::Local(_))) {
+            if let Memory::Local(address) = memory {
+                self.device.free(address);
+            }
+        }
+    }
+
+    /// Dropped blocks of the symmetric heap that no stream uses any more.
+    pub(crate) fn unused_blocks(&self) -> Vec<u64> {
+        let unused = self.take_unused(|memory| matches!(memory, Memory::Symmetric(_)));
+        unused
+            .into_iter()
+            .filter_map(|memory| {
+                if let Memory::Symmetric(serial) = memory {
+                    Some(serial)
+                } else {
+                    None
+                }
+            })
+            .collect()
+    }
+
+    fn take_unused(&self, wanted: impl Fn(&Memory) -> bool) -> Vec<Memory> {
+        let unused = |dropped: &mut Dropped| wanted(&dropped.memory) && dropped.marks.iter().all(|mark| mark.reached());
+        self.dropped
+            .borrow_mut()
+            .extract_if(.., unused)
+            .map(|dropped| dropped.memory)
+            .collect()
+    }
+
+    /// Drains the streams, and returns the error that nobody asked for yet.
+    pub(crate) fn finish(&self) -> Result<(), Error> {
+        let result = self.wait_all();
+        let watch = Watch {
+            failed: &|| false,
+            limit: Some(LAST_WAIT),
+        };
+        let drains = |stream| !matches!(self.device.wait(StreamId(stream), &watch), Err(Halt::TimeLimit));
+        let drained = result.is_ok() || (0..self.streams.borrow().len()).all(drains);
+        self.sweep();
+        self.closed.set(true);
+        self.device.close(drained);
+        result
+    }
+}

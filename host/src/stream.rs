@@ -1,0 +1,80 @@
+//! Work of one PE, in order.
+
+use crate::backend::StreamId;
+use crate::session::Session;
+use crate::{Error, LaunchConfig};
+use std::fmt;
+use std::rc::Rc;
+
+/// A queue of kernels that run one after the other. Dropping it waits for nothing: what is on it still runs.
+///
+/// ```
+/// use shmem_host::{Backend, World};
+///
+/// World::builder().pes(2).backend(Backend::Sim).build()?.run(|pe| {
+///     pe.stream().barrier_all()?; // enqueued, not waited for
+///     pe.stream().synchronize()
+/// })?;
+/// # Ok::<(), shmem_host::Error>(())
+/// ```
+pub struct Stream {
+    session: Rc<Session>,
+    id: StreamId,
+}
+
+impl Stream {
+    pub(crate) fn default_of(session: Rc<Session>) -> Self {
+        Self {
+            session,
+            id: StreamId(0),
+        }
+    }
+
+    pub(crate) fn new(session: Rc<Session>, id: StreamId) -> Self {
+        Self { session, id }
+    }
+
+    pub(crate) fn id(&self) -> StreamId {
+        self.id
+    }
+
+    /// Enqueues a barrier over all PEs: what follows on this stream, on any PE, comes after everything that is on the PEs'
+    /// streams before their barriers, and sees its puts. Collective; returns at once. One such barrier may be under way at a
+    /// time: call it on one stream per PE.
+    ///
+    /// NVSHMEM `nvshmemx_barrier_all_on_stream`.
+    ///
+    /// # Errors
+    /// [`LaunchError`](crate::LaunchError), [`ImageError`](crate::ImageError) where the library's kernel can't be launched.
+    pub fn barrier_all(&self) -> Result<(), Error> {
+        let config = LaunchConfig::new(1, 32).stream(self).collective();
+        self.session.launch(&config, &shmem_device::barrier_all())
+    }
+
+    /// Waits until everything on the stream has run.
+    ///
+    /// A wait lasts as long as the World's time limit at most, once for each kernel on the stream. NVSHMEM
+    /// `nvshmemx_quiet_on_stream` and `cudaStreamSynchronize` together: kernels' puts over load and store are done when they
+    /// end.
+    ///
+    /// # Errors
+    /// [`Error::Device`] where a kernel of this PE met an error, [`Error::PeerFailed`] where another PE failed,
+    /// [`Error::TimeLimit`], [`Error::Deadlock`].
+    pub fn synchronize(&self) -> Result<(), Error> {
+        self.session.wait(self.id)
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if self.id != StreamId(0) {
+            self.session.drop_stream(self.id);
+        }
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "stream {} of PE {}", self.id.0, self.session.pe)
+    }
+}

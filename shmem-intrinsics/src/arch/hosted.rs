@@ -1,0 +1,301 @@
+//! Without a GPU: every call goes to the machine that runs the current lane.
+
+use super::{Extent, Space, Span, Strength};
+use crate::Pod;
+use crate::fault::FaultKind;
+use crate::hook::{self, Access, At, SignalOp, SignalUpdate, Transfer, Watch, current};
+use crate::signal::Action;
+use crate::state::{DeviceState, FaultRecord};
+use crate::tile::Tile;
+use core::panic::Location;
+
+macro_rules! lane_fields { ($($name:ident = $field:ident;)*) => { $(
+    #[track_caller]
+    pub(crate) fn $name() -> [u32; 3] { current().lane.$field }
+)* } }
+lane_fields! { thread_idx = thread; block_idx = block; block_dim = block_dim; grid_dim = grid_dim; }
+
+#[track_caller]
+fn state() -> &'static DeviceState {
+    // SAFETY: the machine keeps a PE's state in place while lanes run.
+    unsafe { &*current().lane.state }
+}
+
+macro_rules! state_fields { ($($name:ident: $t:ty;)*) => { $(
+    #[track_caller]
+    pub(crate) fn $name() -> $t { state().$name }
+)* } }
+state_fields! { my_pe: u32; n_pes: u32; heap_base: u64; sync_words: u64; sync_epochs: u64; }
+
+#[track_caller]
+pub(crate) fn lane_id() -> u32 {
+    crate::thread::index() % 32
+}
+
+#[track_caller]
+pub(crate) fn tile_lane_id<const N: u32>() -> u32 {
+    crate::tile::check_divides(N);
+    lane_id()
+}
+
+#[track_caller]
+pub(crate) fn sync_block() {
+    current().machine.sync(hook::Group::Block, Location::caller());
+}
+
+#[track_caller]
+pub(crate) fn sync_warp(mask: u32) {
+    current().machine.sync(hook::Group::Warp(mask), Location::caller());
+}
+
+#[track_caller]
+fn exchange(mask: u32, value: u32) -> [u64; 32] {
+    current().machine.exchange(mask, value.into(), Location::caller())
+}
+
+#[track_caller]
+pub(crate) fn shuffle_idx(mask: u32, value: u32, from: u32) -> u32 {
+    exchange(mask, value)[(from % 32) as usize] as u32
+}
+
+#[track_caller]
+pub(crate) fn shuffle_xor(mask: u32, value: u32, bits: u32) -> u32 {
+    exchange(mask, value)[((lane_id() ^ bits) % 32) as usize] as u32
+}
+
+#[track_caller]
+pub(crate) fn ballot(mask: u32, predicate: bool) -> u32 {
+    let all = exchange(mask, predicate.into());
+    (0..32)
+        .filter(|&i| mask & (1 << i) != 0 && all[i] != 0)
+        .fold(0, |bits, i| bits | 1 << i)
+}
+
+#[track_caller]
+pub(crate) fn vote_any(mask: u32, predicate: bool) -> bool {
+    ballot(mask, predicate) != 0
+}
+
+#[track_caller]
+pub(crate) fn vote_all(mask: u32, predicate: bool) -> bool {
+    ballot(mask, !predicate) == 0
+}
+
+fn access<T>(address: u64, space: Space, strength: Strength) -> Access {
+    Access {
+        address,
+        bytes: size_of::<T>() as u32,
+        space: space.into(),
+        strength: match strength {
+            Strength::Weak => hook::Strength::Weak,
+            Strength::Relaxed => hook::Strength::Relaxed,
+            Strength::Acquire => hook::Strength::Acquire,
+        },
+    }
+}
+
+impl From<Space> for hook::Space {
+    fn from(space: Space) -> Self {
+        match space {
+            Space::Symmetric => Self::Symmetric,
+            Space::Global => Self::Global,
+            Space::Shared => Self::Shared,
+            Space::Local => Self::Local,
+        }
+    }
+}
+
+fn to_bits<T: Pod>(value: T) -> u128 {
+    let mut bits = 0u128;
+    // SAFETY: T is plain bits and at most 16 bytes (checked by `assert_element`).
+    unsafe { (&raw mut bits).cast::<T>().write_unaligned(value) };
+    bits
+}
+
+fn from_bits<T: Pod>(bits: u128) -> T {
+    // SAFETY: as in `to_bits`; any bits are a T.
+    unsafe { (&raw const bits).cast::<T>().read_unaligned() }
+}
+
+/// # Safety
+/// The address is that of a live T in this space.
+#[track_caller]
+pub(crate) unsafe fn load<T: Pod>(address: u64, space: Space, strength: Strength) -> T {
+    const { crate::slice::assert_element::<T>() };
+    from_bits(
+        current()
+            .machine
+            .load(access::<T>(address, space, strength), Location::caller()),
+    )
+}
+
+/// # Safety
+/// The address is that of a live T in this space.
+#[track_caller]
+pub(crate) unsafe fn store<T: Pod>(address: u64, value: T, space: Space, strength: Strength) {
+    const { crate::slice::assert_element::<T>() };
+    current().machine.store(
+        access::<T>(address, space, strength),
+        to_bits(value),
+        Location::caller(),
+    );
+}
+
+/// # Safety
+/// The offset is that of a live T on PE `pe`, which exists.
+#[track_caller]
+pub(crate) unsafe fn store_remote<T: Pod>(offset: u64, value: T, pe: u32) {
+    const { crate::slice::assert_element::<T>() };
+    current()
+        .machine
+        .p(offset, to_bits(value), size_of::<T>() as u32, pe, Location::caller());
+}
+
+/// # Safety
+/// The offset is that of a live T on PE `pe`, which exists.
+#[track_caller]
+pub(crate) unsafe fn load_remote<T: Pod>(offset: u64, pe: u32) -> T {
+    const { crate::slice::assert_element::<T>() };
+    from_bits(
+        current()
+            .machine
+            .g(offset, size_of::<T>() as u32, pe, Location::caller()),
+    )
+}
+
+#[track_caller]
+fn transfer<G: Tile>(tile: G, remote: u64, local: Span, extent: Extent, pe: u32) -> Transfer {
+    Transfer {
+        group: tile.__group(),
+        rank: tile.rank(),
+        size: tile.size(),
+        remote,
+        local: local.address,
+        local_space: local.space.into(),
+        bytes: extent.bytes,
+        element: extent.element,
+        pe,
+        blocking: true,
+        signal: None,
+    }
+}
+
+#[track_caller]
+pub(crate) fn put<G: Tile>(tile: G, dst: u64, src: Span, extent: Extent, pe: u32, blocking: bool) {
+    let transfer = Transfer {
+        blocking,
+        ..transfer(tile, dst, src, extent, pe)
+    };
+    current().machine.put(&transfer, Location::caller());
+}
+
+fn update<A: Action>(action: A) -> SignalUpdate {
+    SignalUpdate {
+        offset: action.__offset(),
+        op: if A::__ADDS { SignalOp::Add } else { SignalOp::Set },
+        value: action.__value(),
+    }
+}
+
+#[track_caller]
+pub(crate) fn put_signal<G: Tile, A: Action>(tile: G, dst: u64, src: Span, extent: Extent, action: A, pe: u32) {
+    let transfer = Transfer {
+        signal: Some(update(action)),
+        ..transfer(tile, dst, src, extent, pe)
+    };
+    current().machine.put(&transfer, Location::caller());
+}
+
+#[track_caller]
+pub(crate) fn signal<A: Action>(action: A, pe: u32) {
+    current().machine.signal(update(action), pe, false, Location::caller());
+}
+
+#[track_caller]
+pub(crate) fn fence<G: Tile>(tile: G) {
+    current().machine.fence(tile.__group(), Location::caller());
+}
+
+#[track_caller]
+pub(crate) fn quiet<G: Tile>(tile: G) {
+    current().machine.quiet(tile.__group(), Location::caller());
+}
+
+#[track_caller]
+pub(crate) fn flush<G: Tile>(tile: G) {
+    current().machine.flush(tile.__group(), Location::caller());
+}
+
+#[track_caller]
+pub(crate) fn arrive<G: Tile, const QUIET: bool>(tile: G, _n: u32) {
+    if QUIET {
+        quiet(tile);
+    } else {
+        tile.sync();
+    }
+}
+
+/// # Safety
+/// The offset is that of a live word on PE `pe`, which exists.
+#[track_caller]
+pub(crate) unsafe fn tell<const QUIET: bool>(offset: u64, value: u64, pe: u32) {
+    let update = SignalUpdate {
+        offset,
+        op: SignalOp::Set,
+        value,
+    };
+    current().machine.signal(update, pe, QUIET, Location::caller());
+}
+
+pub(crate) fn watch(address: u64, bytes: usize, comparison: &'static str, value: u64) -> Watch {
+    Watch {
+        address,
+        bytes: bytes as u32,
+        comparison,
+        value,
+    }
+}
+
+#[track_caller]
+pub(crate) fn spin(watch: &Watch, mut ready: impl FnMut() -> bool) {
+    let at = Location::caller();
+    while !ready() {
+        current().machine.pause(watch, at);
+    }
+}
+
+pub(crate) fn fault(kind: FaultKind, a: u64, b: u64, at: Option<At>) -> ! {
+    let current = current();
+    let mut record = FaultRecord {
+        claimed: 1,
+        ready: 1,
+        kind: kind as u32,
+        block: current.lane.block,
+        thread: current.lane.thread,
+        a,
+        b,
+        ..FaultRecord::EMPTY
+    };
+    if let Some(at) = at {
+        record.locate(at);
+    }
+    current.machine.fault(&record)
+}
+
+const SCRATCH: u64 = 0;
+
+#[track_caller]
+pub(crate) fn scratch() -> u64 {
+    shared(SCRATCH, 8)
+}
+
+#[track_caller]
+pub(crate) fn shared(id: u64, bytes: usize) -> u64 {
+    current().machine.shared(id, bytes, Location::caller()) as u64
+}
+
+#[track_caller]
+pub(crate) fn dynamic_shared() -> (u64, u64) {
+    let (start, bytes) = current().machine.dynamic_shared();
+    (start as u64, bytes as u64)
+}

@@ -1,0 +1,41 @@
+//! On the GPU.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `registers` | special registers, constant memory |
+//! | `converge` | barriers, shuffles, votes: LLVM intrinsics, never `asm!` |
+//! | `memory` | loads and stores by size, space and strength |
+//! | `nvlink` | put, put_signal, signal, fence, quiet, waits: the load/store path |
+//! | `copy` | the copy engine of put |
+//! | `fault` | what a thread does last |
+
+mod converge;
+mod copy;
+mod fault;
+mod memory;
+mod nvlink;
+mod registers;
+
+pub(crate) use converge::*;
+pub(crate) use fault::fault;
+pub(crate) use memory::{load, store};
+pub(crate) use nvlink::*;
+pub(crate) use registers::*;
+
+/// Slices of Pod types compare through this; core leaves it to the target's C library, which a GPU has not.
+///
+/// # Safety
+/// Both pointers are readable for `n` bytes.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, n: usize) -> i32 {
+    let mut i = 0;
+    while i < n {
+        // SAFETY: the caller's promise.
+        let (x, y) = unsafe { (*a.add(i), *b.add(i)) };
+        if x != y {
+            return i32::from(x) - i32::from(y);
+        }
+        i += 1;
+    }
+    0
+}

@@ -1,0 +1,161 @@
+//! The load/store path: a peer's heap is mapped, and a call is a few instructions. The table of what becomes what is in
+//! docs/src/ordering.md.
+
+use super::copy::copy;
+use super::memory::{bits, load_by_size, store_by_size};
+use super::registers::{globaltimer, heap_base, peer_base, time_limit_ns};
+use crate::Pod;
+use crate::arch::{Extent, Space, Span, Strength};
+use crate::fault::{FaultKind, fault};
+use crate::signal::Action;
+use crate::slice::assert_element;
+use crate::state::SystemArea;
+use crate::tile::Tile;
+use core::arch::asm;
+use core::panic::Location;
+
+/// Strong: may be waited on.
+///
+/// # Safety
+/// The offset is that of a live T on PE `pe`, which exists.
+#[inline(always)]
+pub(crate) unsafe fn store_remote<T: Pod>(offset: u64, value: T, pe: u32) {
+    const { assert_element::<T>() };
+    // SAFETY: the caller's promise; the heap of every PE is mapped.
+    unsafe { store_by_size!(".relaxed.sys.global", peer_base(pe) + offset, value, T) }
+}
+
+/// # Safety
+/// The offset is that of a live T on PE `pe`, which exists.
+#[inline(always)]
+pub(crate) unsafe fn load_remote<T: Pod>(offset: u64, pe: u32) -> T {
+    const { assert_element::<T>() };
+    // SAFETY: the caller's promise; the heap of every PE is mapped.
+    unsafe { load_by_size!(".relaxed.sys.global", peer_base(pe) + offset, T) }
+}
+
+#[inline(always)]
+#[track_caller]
+pub(crate) fn put<G: Tile>(tile: G, dst: u64, src: Span, extent: Extent, pe: u32, blocking: bool) {
+    copy(tile, peer_base(pe) + dst, src, extent);
+    if blocking {
+        tile.sync();
+    }
+}
+
+/// The leader's release covers the other members' stores: the tile's sync comes before it, and release is cumulative.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn put_signal<G: Tile, A: Action>(tile: G, dst: u64, src: Span, extent: Extent, action: A, pe: u32) {
+    copy(tile, peer_base(pe) + dst, src, extent);
+    tile.sync();
+    if tile.leader() {
+        signal(action, pe);
+    }
+}
+
+#[inline(always)]
+pub(crate) fn signal<A: Action>(action: A, pe: u32) {
+    let (at, value) = (peer_base(pe) + action.__offset(), action.__value());
+    // SAFETY: the action's word was found inside a live object, which every PE has.
+    unsafe {
+        if A::__ADDS {
+            asm!("red.release.sys.global.add.u64 [{a}], {v};", a = in(reg64) at, v = in(reg64) value, options(nostack));
+        } else {
+            asm!("st.release.sys.global.u64 [{a}], {v};", a = in(reg64) at, v = in(reg64) value, options(nostack));
+        }
+    }
+}
+
+#[inline(always)]
+#[track_caller]
+pub(crate) fn fence<G: Tile>(tile: G) {
+    tile.sync();
+    // SAFETY: a fence.
+    unsafe { asm!("fence.acq_rel.sys;", options(nostack)) }
+}
+
+/// One sequentially consistent fence serves the tile: the syncs around it order every member's accesses with it.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn quiet<G: Tile>(tile: G) {
+    tile.sync();
+    if tile.leader() {
+        // SAFETY: a fence.
+        unsafe { asm!("fence.sc.sys;", options(nostack)) }
+    }
+    tile.sync();
+}
+
+/// The start of a barrier (QUIET) or a sync. Members of rank below `n` go on to [`tell`], so that only they need the fence.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn arrive<G: Tile, const QUIET: bool>(tile: G, n: u32) {
+    tile.sync();
+    if QUIET && tile.rank() < n {
+        // SAFETY: a fence.
+        unsafe { asm!("fence.sc.sys;", options(nostack)) }
+    }
+}
+
+/// Sets a word at PE `pe` behind everything that the tile did before it arrived.
+///
+/// # Safety
+/// The offset is that of a live word on PE `pe`, which exists.
+#[inline(always)]
+pub(crate) unsafe fn tell<const QUIET: bool>(offset: u64, value: u64, pe: u32) {
+    let at = peer_base(pe) + offset;
+    // SAFETY: the caller's promise.
+    unsafe {
+        if QUIET {
+            // The fence is done already.
+            store_by_size!(".relaxed.sys.global", at, value, u64);
+        } else {
+            store_by_size!(".release.sys.global", at, value, u64);
+        }
+    }
+}
+
+/// Every member has loaded its share before it issues the stores, so that the tile's sync is enough.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn flush<G: Tile>(tile: G) {
+    tile.sync();
+}
+
+/// What a wait looks at: a GPU reports only the value it saw last.
+pub(crate) struct Watch;
+
+#[inline(always)]
+pub(crate) fn watch(_address: u64, _bytes: usize, _comparison: &'static str, _value: u64) -> Watch {
+    Watch
+}
+
+/// Polls between two looks at the abort word and the clock.
+const SPINS: u32 = 256;
+
+/// Calls `ready` until it is true. Looks at the abort word and the clock only now and then, so that it adds no latency.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn spin(_watch: &Watch, mut ready: impl FnMut() -> bool) {
+    let at = Location::caller();
+    let (mut spins, mut since) = (0u32, 0u64);
+    while !ready() {
+        spins += 1;
+        if spins == SPINS {
+            spins = 0;
+            // SAFETY: the abort word lies in the system area of this PE's heap.
+            let aborted: u32 =
+                unsafe { super::memory::load(heap_base() + SystemArea::ABORT, Space::Symmetric, Strength::Relaxed) };
+            if aborted != 0 {
+                fault(FaultKind::PeerFailed, 0, 0, at);
+            }
+            let (now, limit) = (globaltimer(), time_limit_ns());
+            if since == 0 {
+                since = now;
+            } else if limit != 0 && now.wrapping_sub(since) > limit {
+                fault(FaultKind::TimeLimit, 0, now.wrapping_sub(since), at);
+            }
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Where the simulator plugs in. On a GPU this module does not exist.
+//!
+//! Each call of a kernel that touches other lanes, memory or time reaches the current lane's [`Machine`] through
+//! `current`. The machine sees operations as the contract names them (put, fence, wait), not their lowering, so it may
+//! do anything that ORDERING allows.
+
+use crate::state::{DeviceState, FaultRecord};
+use core::cell::Cell;
+use core::panic::Location;
+
+/// The source line of a call.
+pub type At = &'static Location<'static>;
+
+/// Who is asking: one thread of one block of one PE.
+#[derive(Clone, Copy, Debug)]
+pub struct Lane {
+    /// State of the lane's PE.
+    pub state: *const DeviceState,
+    /// Block in the grid.
+    pub block: [u32; 3],
+    /// Thread in the block.
+    pub thread: [u32; 3],
+    /// Blocks in the grid.
+    pub grid_dim: [u32; 3],
+    /// Threads in a block.
+    pub block_dim: [u32; 3],
+}
+
+/// The lanes that take part in a call together, as seen by one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Group {
+    /// Itself.
+    Thread,
+    /// The lanes of its warp whose bits are set.
+    Warp(u32),
+    /// All threads of its block.
+    Block,
+}
+
+/// What kind of memory an address lies in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Space {
+    /// The symmetric heap, own part or a peer's.
+    Symmetric,
+    /// Ordinary device memory.
+    Global,
+    /// Shared memory of the block.
+    Shared,
+    /// The lane's own variables.
+    Local,
+}
+
+/// How a single access orders and who may take part in a race with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strength {
+    /// An ordinary load or store: races give unspecified values.
+    Weak,
+    /// Strong at system scope, orders nothing.
+    Relaxed,
+    /// Strong, and later accesses stay behind it.
+    Acquire,
+    /// Strong, and earlier accesses stay ahead of it.
+    Release,
+    /// Both.
+    AcqRel,
+}
+
+/// One access of 1, 2, 4, 8 or 16 bytes, naturally aligned.
+#[derive(Clone, Copy, Debug)]
+pub struct Access {
+    /// Address in this process.
+    pub address: u64,
+    /// Its size in bytes.
+    pub bytes: u32,
+    /// What it reaches.
+    pub space: Space,
+    /// How it orders.
+    pub strength: Strength,
+}
+
+/// What a read-modify-write does to the word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtomicOp {
+    /// Wrapping sum.
+    Add,
+    /// The operand.
+    Swap,
+    /// The operand where the word equals the comparand.
+    CompareSwap,
+    /// Bitwise and.
+    And,
+    /// Bitwise or.
+    Or,
+    /// Bitwise exclusive or.
+    Xor,
+}
+
+/// What a signal does to its word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SignalOp {
+    /// Sets a [`SignalWord`](crate::SignalWord).
+    Set,
+    /// Adds to a [`CounterWord`](crate::CounterWord).
+    Add,
+}
+
+/// An update of a signal or counter on some PE.
+#[derive(Clone, Copy, Debug)]
+pub struct SignalUpdate {
+    /// Offset of the word in the heap.
+    pub offset: u64,
+    /// Set or add.
+    pub op: SignalOp,
+    /// The operand.
+    pub value: u64,
+}
+
+/// One member's share of a put or a get. Every member of the tile makes the same call.
+#[derive(Clone, Copy, Debug)]
+pub struct Transfer {
+    /// The tile.
+    pub group: Group,
+    /// Rank of this member.
+    pub rank: u32,
+    /// Members of the tile.
+    pub size: u32,
+    /// Offset in the target PE's heap: destination of a put, source of a get.
+    pub remote: u64,
+    /// Address on this side: source of a put, destination of a get.
+    pub local: u64,
+    /// What `local` lies in.
+    pub local_space: Space,
+    /// The whole transfer.
+    pub bytes: u64,
+    /// Bytes of one element; larger runs may arrive in any order.
+    pub element: u32,
+    /// The other PE.
+    pub pe: u32,
+    /// Returns only when the source may be written again (put) or the data is in place (get).
+    pub blocking: bool,
+    /// For put_signal: applied once the data is there.
+    pub signal: Option<SignalUpdate>,
+}
+
+/// What a paused lane is waiting for, for reports.
+#[derive(Clone, Copy, Debug)]
+pub struct Watch {
+    /// The word, or 0 where a closure decides.
+    pub address: u64,
+    /// Its size in bytes.
+    pub bytes: u32,
+    /// `==`, `>=`, ..; empty where a closure decides.
+    pub comparison: &'static str,
+    /// What it is compared with.
+    pub value: u64,
+}
+
+/// Runs lanes where there is no GPU. Every method is called from inside a lane, which [`Lane`] describes.
+pub trait Machine {
+    /// Waits until every member has called it. Orders memory among them, as barrier.sync does.
+    fn sync(&self, group: Group, at: At);
+    /// Every member gives a value and gets those of all 32 lanes of its warp; lanes outside the mask read as 0.
+    fn exchange(&self, mask: u32, value: u64, at: At) -> [u64; 32];
+    /// Loads; the value is in the low bytes.
+    fn load(&self, access: Access, at: At) -> u128;
+    /// Stores the low bytes.
+    fn store(&self, access: Access, value: u128, at: At);
+    /// Read-modify-write at system scope; returns the old value.
+    fn atomic(&self, access: Access, op: AtomicOp, operand: u64, comparand: u64, at: At) -> u64;
+    /// put, put_nbi and put_signal.
+    fn put(&self, transfer: &Transfer, at: At);
+    /// get and get_nbi.
+    fn get(&self, transfer: &Transfer, at: At);
+    /// p: one element by value.
+    fn p(&self, offset: u64, value: u128, bytes: u32, pe: u32, at: At);
+    /// g: one element.
+    fn g(&self, offset: u64, bytes: u32, pe: u32, at: At) -> u128;
+    /// signal_op. `relaxed` leaves out the release.
+    fn signal(&self, update: SignalUpdate, pe: u32, relaxed: bool, at: At);
+    /// fence for all members.
+    fn fence(&self, group: Group, at: At);
+    /// quiet for all members.
+    fn quiet(&self, group: Group, at: At);
+    /// flush for all members.
+    fn flush(&self, group: Group, at: At);
+    /// Gives way to other lanes until memory may have changed. Does not return once a PE has failed.
+    fn pause(&self, watch: &Watch, at: At);
+    /// The block's array of this identity, aligned to 16; what it holds at the block's start is unspecified.
+    fn shared(&self, id: u64, bytes: usize, at: At) -> *mut u8;
+    /// The block's dynamic shared memory and its size in bytes.
+    fn dynamic_shared(&self) -> (*mut u8, usize);
+    /// Nanoseconds of simulated time.
+    fn now_ns(&self) -> u64;
+    /// Keeps the record if it is the PE's first, tells every PE, and ends the lane.
+    fn fault(&self, record: &FaultRecord) -> !;
+}
+
+/// A lane and what runs it: set by the machine each time it switches lanes.
+#[derive(Clone, Copy)]
+pub struct Current<'a> {
+    /// The lane.
+    pub lane: &'a Lane,
+    /// What runs it.
+    pub machine: &'a dyn Machine,
+}
+
+thread_local! {
+    static CURRENT: Cell<Option<Current<'static>>> = const { Cell::new(None) };
+}
+
+/// Makes a lane the current one of this OS thread, or none.
+///
+/// # Safety
+/// Both references must stay valid until the next call on this thread.
+pub unsafe fn set_current(current: Option<Current<'_>>) {
+    // SAFETY: the caller keeps both alive until they are replaced, and `current` hands them out for the length of a call only.
+    let current = current.map(|c| unsafe { core::mem::transmute::<Current<'_>, Current<'static>>(c) });
+    CURRENT.set(current);
+}
+
+/// The current lane.
+///
+/// # Panics
+/// Outside a kernel.
+#[track_caller]
+pub(crate) fn current() -> Current<'static> {
+    match CURRENT.get() {
+        Some(c) => c,
+        None => panic!("this call is for kernels: launch one with collective_launch!, or use shmem_sim::run in a test"),
+    }
+}
+
+/// Whether this thread is inside a kernel's lane.
+pub fn in_kernel() -> bool {
+    CURRENT.get().is_some()
+}

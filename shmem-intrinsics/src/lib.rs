@@ -1,0 +1,125 @@
+//! Communication between GPUs from inside a kernel: what NVSHMEM's device API does, in Rust.
+//!
+//! | file | what it holds | NVSHMEM |
+//! |---|---|---|
+//! | [`team`] | [`my_pe`], [`n_pes`], [`Team`], [`Target`]: who | `nvshmem_my_pe`, `nvshmem_team_t` |
+//! | [`tile`] | [`Thread`], [`SubWarp`], [`Warp`](type@Warp), [`Block`]: how many threads call together | suffixes `_warp`, `_block` |
+//! | [`sym`] | [`SymSlice`], [`Sym`]: the same object on every PE | pointers into the symmetric heap |
+//! | [`global`], [`mod@shared`] | [`Global`], [`Shared`]: memory of one device, of one block | device pointers, `__shared__` |
+//! | [`rma`] | [`p`], [`g`], [`put`], [`put_nbi`], [`put_signal`] | `nvshmem_p`, `nvshmem_putmem` .. |
+//! | [`signal`] | [`Signal`], [`Counter`], [`signal_op`] | `nvshmemx_signal_op` |
+//! | [`wait`] | [`wait_until`], [`spin_until`] | `nvshmem_signal_wait_until` |
+//! | [`order`] | [`fence`], [`quiet`], [`flush`] | `nvshmem_fence`, `nvshmem_quiet` |
+//! | [`collective`] | [`Collective`]: barrier, sync | `nvshmem_barrier_all` |
+//! | [`thread`], [`warp`] | indices, shuffles, votes | CUDA |
+//! | [`fault`], [`state`] | what happens on an error; what a kernel knows of its PE | |
+//!
+//! A call goes to a peer as stores over NVLink (`arch/ptx`), or to the simulator (`arch/hosted`, [`hook`]); everything
+//! else in this crate is the same source on both.
+//!
+//! ```
+//! use shmem::prelude::*;
+//!
+//! #[kernel]
+//! pub fn simple_shift(dst: SymSlice<i32>) {
+//!     let me = shmem::my_pe();
+//!     let peer = (me + 1) % shmem::n_pes();
+//!     shmem::p(dst.at(0), me as i32, peer);
+//! }
+//! ```
+// For a GPU the builder adds `no_std` and the features that every kernel crate needs; these two only this crate does.
+#![cfg_attr(
+    target_arch = "nvptx64",
+    feature(link_llvm_intrinsics, abi_unadjusted),
+    allow(internal_features)
+)]
+// The macros name this crate as `::shmem`, also when they are used inside it.
+extern crate self as shmem;
+
+mod arch;
+pub mod collective;
+pub mod fault;
+pub mod global;
+#[cfg(not(target_arch = "nvptx64"))]
+pub mod hook;
+mod kernel;
+pub mod order;
+pub mod rma;
+pub mod shared;
+pub mod signal;
+mod slice;
+pub mod state;
+pub mod sym;
+pub mod team;
+pub mod thread;
+pub mod tile;
+pub mod wait;
+pub mod warp;
+
+pub use bytemuck::{self, Pod, Zeroable};
+pub use collective::Collective;
+pub use global::Global;
+pub use half::{bf16, f16};
+pub use kernel::*;
+pub use order::{fence, flush, quiet};
+pub use rma::{Source, g, p, put, put_nbi, put_signal};
+pub use shared::Shared;
+/// ```
+/// use shmem::prelude::*;
+///
+/// #[repr(C)]
+/// #[derive(Clone, Copy, KernelArg)]
+/// pub struct Job {
+///     data: SymSlice<f32>,
+///     rounds: u32,
+/// }
+///
+/// #[kernel]
+/// pub fn work(job: Job) {
+///     job.data.store(0, job.rounds as f32);
+/// }
+/// ```
+pub use shmem_macros::KernelArg;
+/// ```
+/// use shmem::prelude::*;
+///
+/// #[kernel(block = 256)]
+/// pub fn fill(x: SymSlice<f32>, value: f32) {
+///     for i in Block.strided(x.len() as u32) {
+///         x.store(i, value);
+///     }
+/// }
+///
+/// #[kernel(for<f32>, for<u64>)]
+/// pub fn send<T: Pod>(dst: SymSlice<T>, value: T, pe: u32) where T: KernelArg {
+///     shmem::p(dst.at(0), value, pe);
+/// }
+/// ```
+pub use shmem_macros::kernel;
+/// ```
+/// use shmem::prelude::*;
+///
+/// const ROWS: usize = 4;
+/// shmem_sim::run(1, 1, 32, || {
+///     shared!(tile: [f32; 32 * ROWS]);
+///     tile.chunk(3, 32).store(thread::index(), 1.5);
+/// }).unwrap();
+/// ```
+pub use shmem_macros::shared;
+pub use signal::{Action, Counter, CounterWord, Signal, SignalWord, signal_fetch, signal_op};
+pub use slice::Index;
+pub use sym::{Sym, SymSlice};
+pub use team::{Target, Team, my_pe, n_pes, world};
+pub use tile::{Block, InBlock, SubWarp, Thread, Tile, Warp};
+pub use wait::{eq, ge, gt, le, lt, ne, spin_until, wait_until};
+
+/// What a kernel's source usually needs: `use shmem::prelude::*`.
+pub mod prelude {
+    pub use crate::collective::Collective;
+    pub use crate::tile::{Block, InBlock, SubWarp, Thread, Tile, Warp};
+    pub use crate::wait::{eq, ge, gt, le, lt, ne};
+    pub use crate::{
+        Counter, CounterWord, Global, KernelArg, Pod, Shared, Signal, SignalWord, Sym, SymSlice, Target, Team,
+        Zeroable, bf16, f16, kernel, shared, thread, warp,
+    };
+}

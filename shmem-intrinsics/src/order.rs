@@ -1,0 +1,71 @@
+//! fence, quiet, flush: what comes before what, and when it is done. The contract is docs/src/ordering.md.
+//!
+//! | call | afterwards | PTX |
+//! |---|---|---|
+//! | [`fence`] | later operations to a PE take effect there behind the earlier ones | `fence.acq_rel.sys` by every member |
+//! | [`flush`] | sources of nbi puts may be written again | tile sync only |
+//! | [`quiet`] | every earlier operation is done | `fence.sc.sys` by the leader, syncs around |
+
+use crate::arch;
+use crate::tile::Tile;
+
+/// Puts, signals and stores to symmetric memory that the tile made before the fence take effect at each PE ahead of those
+/// that it makes to that PE after. Completes nothing. All members call it.
+///
+/// OpenSHMEM `shmem_fence`, NVSHMEM `nvshmem_fence`.
+///
+/// ```
+/// use shmem::prelude::*;
+/// shmem_sim::run(2, 1, 32, || {
+///     let (data, ready) = (shmem_sim::symmetric::<u32>(32), shmem_sim::signals(1).at(0));
+///     let peer = 1 - shmem::my_pe();
+///     shmem::p(data.at(thread::index()), 9, peer);
+///     shmem::fence(Block);
+///     if Block.leader() {
+///         shmem::signal_op(ready.set(1), peer);
+///     }
+///     shmem::wait_until(Block, ready, eq(1));
+///     assert_eq!(data.load(thread::index()), 9);
+/// }).unwrap();
+/// ```
+#[inline(always)]
+#[track_caller]
+pub fn fence<G: Tile>(tile: G) {
+    arch::fence(tile);
+}
+
+/// Everything that the tile issued before is done: over load/store every PE can see it. All members call it.
+///
+/// OpenSHMEM `shmem_quiet`, NVSHMEM `nvshmem_quiet`.
+///
+/// ```
+/// use shmem::prelude::*;
+/// shmem_sim::run(2, 1, 1, || {
+///     let x = shmem_sim::symmetric::<u32>(2);
+///     shmem::p(x.at(0), 1, 0);
+///     shmem::quiet(Thread);
+///     shmem::p(x.at(1), 1, 1); // whoever sees this finds the first one done
+/// }).unwrap();
+/// ```
+#[inline(always)]
+#[track_caller]
+pub fn quiet<G: Tile>(tile: G) {
+    arch::quiet(tile);
+}
+
+/// The sources of the tile's earlier nbi puts may be written again. Orders and completes nothing else. All members call it.
+///
+/// ```
+/// use shmem::prelude::*;
+/// shmem_sim::run(2, 1, 32, || {
+///     let (dst, src) = (shmem_sim::symmetric::<u32>(32), shmem_sim::symmetric::<u32>(32));
+///     shmem::put_nbi(Warp, dst, src, 1);
+///     shmem::flush(Warp);
+///     src.store(Warp.rank(), 5);
+/// }).unwrap();
+/// ```
+#[inline(always)]
+#[track_caller]
+pub fn flush<G: Tile>(tile: G) {
+    arch::flush(tile);
+}

@@ -1,0 +1,68 @@
+//! Shared memory: arrays of one block.
+
+use crate::arch::{self, Space};
+use crate::slice::slice_methods;
+use core::marker::PhantomData;
+
+/// An array in the block's shared memory, made by [`shared!`](crate::shared!) or [`dynamic`]. What it holds at the
+/// kernel's start is unspecified.
+///
+/// ```
+/// use shmem::prelude::*;
+/// shmem_sim::run(1, 1, 64, || {
+///     shared!(tile: [u32; 64]);
+///     tile.store(thread::index(), 3);
+///     Block.sync();
+///     assert_eq!(tile.load(63 - thread::index()), 3);
+/// }).unwrap();
+/// ```
+pub struct Shared<T> {
+    start: u64,
+    len: u64,
+    element: PhantomData<fn() -> T>,
+}
+
+slice_methods!(Shared, start, Space::Shared);
+
+impl<T> Shared<T> {
+    #[inline(always)]
+    fn address(start: u64) -> u64 {
+        start
+    }
+
+    #[inline(always)]
+    pub(crate) fn start(self) -> u64 {
+        self.start
+    }
+}
+
+/// The launch's dynamic shared memory (`<<<grid, block, shared_bytes>>>`) as one array of `T`, as many as fit.
+///
+/// ```
+/// use shmem::prelude::*;
+/// shmem_sim::Sim::new(1).block(32).shared_bytes(256).run(|| {
+///     let all = shmem::shared::dynamic::<u64>();
+///     assert_eq!(all.len(), 32);
+/// }).unwrap();
+/// ```
+#[inline(always)]
+#[track_caller]
+pub fn dynamic<T: crate::Pod>() -> Shared<T> {
+    let (start, bytes) = arch::dynamic_shared();
+    Shared::__new(start, bytes / size_of::<T>() as u64)
+}
+
+/// One word for broadcasts within a block.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn scratch() -> Shared<u64> {
+    Shared::__new(arch::scratch(), 1)
+}
+
+/// The array of `shared!` where there is no GPU.
+#[doc(hidden)]
+#[cfg(not(target_arch = "nvptx64"))]
+#[track_caller]
+pub fn __hosted<T>(id: u64, len: usize) -> Shared<T> {
+    Shared::__new(arch::shared(id, len * size_of::<T>()), len as u64)
+}

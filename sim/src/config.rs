@@ -1,0 +1,96 @@
+//! What a world is made of, and why it could not be made.
+
+use shmem::state::{MAX_PES, SystemArea};
+use std::time::Duration;
+
+/// A world to simulate.
+///
+/// ```
+/// use std::time::Duration;
+/// let mut config = shmem_sim::Config::new(4);
+/// config.seed = 7;
+/// config.time_limit = Some(Duration::from_secs(5));
+/// let engine = shmem_sim::Engine::new(config)?;
+/// assert!(!engine.heap(3).is_null());
+/// # Ok::<(), shmem_sim::SimError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// How many PEs, 1 to [`MAX_PES`].
+    pub pes: u32,
+    /// The order in which lanes run follows from it. Take it from `SHMEM_SIM_SEED`, so that a failure can be replayed.
+    pub seed: u64,
+    /// Bytes of each PE's symmetric heap. Address space only: pages cost memory once they are written.
+    pub heap_bytes: u64,
+    /// How long a kernel may run, and how long it may be kept waiting for a host thread; None for ever.
+    pub time_limit: Option<Duration>,
+}
+
+impl Config {
+    /// Seed 0, heaps of 1 GiB, a limit of 30 seconds.
+    pub fn new(pes: u32) -> Self {
+        Self {
+            pes,
+            seed: 0,
+            heap_bytes: 1 << 30,
+            time_limit: Some(Duration::from_secs(30)),
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), SimError> {
+        if self.pes == 0 || self.pes as usize > MAX_PES {
+            return Err(SimError::Pes { pes: self.pes });
+        }
+        let needed = SystemArea::new(self.pes).bytes;
+        if self.heap_bytes < needed {
+            return Err(SimError::Heap {
+                bytes: self.heap_bytes,
+                needed,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Why a world could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SimError {
+    /// No PEs, or too many.
+    #[error("a world has 1 to {MAX_PES} PEs, not {pes}")]
+    Pes {
+        /// As asked.
+        pes: u32,
+    },
+    /// A heap that the library's own words don't fit in.
+    #[error("heap_bytes is {bytes}, but the library's own part of each heap takes {needed}")]
+    Heap {
+        /// As asked.
+        bytes: u64,
+        /// The least.
+        needed: u64,
+    },
+    /// The system gave no memory.
+    #[error("could not map {bytes} bytes for {what}: {source}; make heap_bytes or the number of PEs smaller")]
+    Map {
+        /// What for.
+        what: &'static str,
+        /// How much.
+        bytes: u64,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// `SHMEM_SIM_STACK` or `SHMEM_SIM_SEED` can't be read.
+    #[error("{variable}={value} can't be used: {wanted}")]
+    Environment {
+        /// The variable.
+        variable: &'static str,
+        /// What it holds.
+        value: String,
+        /// What it should hold.
+        wanted: &'static str,
+    },
+    /// The simulator's thread could not be started.
+    #[error("could not start the simulator's thread: {0}")]
+    Thread(std::io::Error),
+}

@@ -1,0 +1,290 @@
+//! A launch under way: which of its blocks are resident, and which of its lanes runs next.
+
+use crate::block::{Block, Home};
+use crate::desk::Order;
+use crate::kernel::{Kernel, LaneBody};
+use crate::lane::Ran;
+use crate::overflow;
+use crate::queue::Queue;
+use crate::rng::Rng;
+use crate::world::World;
+use shmem::hook;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Lanes of one plain launch that are resident at once; a collective one has all of them.
+pub(crate) const RESIDENT_LANES: u32 = 16 << 10;
+/// Warps that run before the simulator looks at other launches and at the hosts.
+const SLICE: u32 = 16;
+/// Simulated time that passes while lanes wait for the clock alone.
+const IDLE_NS: u64 = 1000;
+
+/// One PE's share of a launch: a plain launch has one, a collective launch one for each PE.
+pub(crate) struct Part {
+    pub(crate) pe: u32,
+    pub(crate) stream: u32,
+    pub(crate) body: Arc<LaneBody>,
+    /// Blocks that have not ended.
+    left: Cell<u32>,
+    /// The end has been told.
+    told: Cell<bool>,
+}
+
+impl Part {
+    pub(crate) fn left(&self) -> u32 {
+        self.left.get()
+    }
+
+    /// True once, when the last block has ended.
+    pub(crate) fn take_ended(&self) -> bool {
+        self.left.get() == 0 && !self.told.replace(true)
+    }
+}
+
+pub(crate) struct Launch {
+    pub(crate) kernel: Kernel,
+    pub(crate) parts: Vec<Part>,
+    pub(crate) collective: bool,
+    /// Moves forward while nothing of the launch can run for want of a host.
+    pub(crate) started: Cell<Instant>,
+    world: Rc<World>,
+    queue: Rc<Queue>,
+    resident: RefCell<Vec<Option<Rc<Block>>>>,
+    free_slots: RefCell<Vec<u32>>,
+    /// Blocks made so far, part after part.
+    made: Cell<u64>,
+    /// The version of memory at which paused lanes were last looked at.
+    seen: Cell<u64>,
+    /// A part has ended since the last look.
+    part_ended: Cell<bool>,
+}
+
+/// What a round over the paused lanes has shown.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Poll {
+    /// Some lane went on, or changed memory.
+    pub(crate) progress: bool,
+    /// Some lane may go on with time alone.
+    pub(crate) reads_clock: bool,
+    /// Lanes whose closure decided once more to wait.
+    pub(crate) closures: u32,
+}
+
+impl Launch {
+    /// A plain launch of one job, or a collective one of a job for each PE. `labels` name it in the sequence of launches.
+    pub(crate) fn new(world: &Rc<World>, jobs: Vec<Order>, labels: &[u64]) -> Self {
+        let (kernel, collective) = (jobs[0].job.kernel(), jobs[0].job.collective);
+        let parts = jobs.into_iter().map(|Order { pe, stream, job, .. }| Part {
+            pe,
+            stream,
+            body: job.lane,
+            left: Cell::new(kernel.blocks()),
+            told: Cell::new(false),
+        });
+        let launch = Self {
+            kernel,
+            parts: parts.collect(),
+            collective,
+            started: Cell::new(Instant::now()),
+            world: Rc::clone(world),
+            queue: Rc::new(Queue::new(Rng::new(world.seed, labels))),
+            resident: RefCell::default(),
+            free_slots: RefCell::default(),
+            made: Cell::new(0),
+            seen: Cell::new(world.memory.version()),
+            part_ended: Cell::new(false),
+        };
+        launch.admit();
+        launch
+    }
+
+    fn all_blocks(&self) -> u64 {
+        u64::from(self.kernel.blocks()) * self.parts.len() as u64
+    }
+
+    /// Makes blocks until as many are resident as may be.
+    fn admit(&self) {
+        let most = if self.collective {
+            usize::MAX
+        } else {
+            (RESIDENT_LANES / self.kernel.threads()).max(1) as usize
+        };
+        let per_part = u64::from(self.kernel.blocks());
+        while self.made.get() < self.all_blocks() {
+            let mut resident = self.resident.borrow_mut();
+            let mut free = self.free_slots.borrow_mut();
+            if resident.len() - free.len() >= most {
+                break;
+            }
+            let slot = free.pop().unwrap_or_else(|| {
+                resident.push(None);
+                resident.len() as u32 - 1
+            });
+            let made = self.made.replace(self.made.get() + 1);
+            let part = (made / per_part) as usize;
+            let home = Home {
+                part,
+                pe: self.parts[part].pe,
+                slot,
+                rank: (made % per_part) as u32,
+            };
+            let body = Arc::clone(&self.parts[part].body);
+            resident[slot as usize] = Some(Block::new(&self.world, &self.queue, self.kernel, home, body));
+        }
+    }
+
+    /// Resident blocks in the order of their slots.
+    pub(crate) fn blocks(&self) -> Vec<Rc<Block>> {
+        self.resident.borrow().iter().flatten().cloned().collect()
+    }
+
+    /// Blocks that wait for others to end before they begin.
+    pub(crate) fn not_begun(&self) -> u64 {
+        self.all_blocks() - self.made.get()
+    }
+
+    fn block(&self, slot: u32) -> Rc<Block> {
+        Rc::clone(
+            self.resident.borrow()[slot as usize]
+                .as_ref()
+                .expect("a queued lane's block is resident"),
+        )
+    }
+
+    /// Whether a part has ended since this was last asked.
+    pub(crate) fn take_part_ended(&self) -> bool {
+        self.part_ended.take()
+    }
+
+    /// Runs lanes for a while. False where none can run.
+    pub(crate) fn run_slice(&self) -> bool {
+        let mut ran = false;
+        self.wake_paused();
+        for _ in 0..SLICE {
+            if !self.run_warp() {
+                if self.wake_paused() {
+                    continue;
+                }
+                break;
+            }
+            ran = true;
+            if self.world.failure().is_some() {
+                break;
+            }
+        }
+        leave_lanes();
+        ran
+    }
+
+    /// Looks at the paused lanes, if memory has changed since the last time. False where it has not.
+    fn wake_paused(&self) -> bool {
+        let version = self.world.memory.version();
+        let changed = self.seen.replace(version) != version;
+        if changed {
+            self.queue
+                .wake_changed(|lane| self.block(lane.slot).wake(lane.thread / 32, 1 << (lane.thread % 32)));
+        }
+        changed
+    }
+
+    /// Runs ready lanes of one warp, each until it waits: mostly all of them, in an order that the seed decides.
+    fn run_warp(&self) -> bool {
+        let Some((id, draw)) = self.queue.pick() else {
+            return false;
+        };
+        let block = self.block(id.slot);
+        let warp = &block.warps[id.warp as usize];
+        let start = draw as u32 % 32;
+        let mut lanes = warp.ready.take().rotate_right(start);
+        // One time in eight some lanes are left for later.
+        let mut budget = if draw & 0x0700 == 0 {
+            1 + (draw >> 12) as u32 % 16
+        } else {
+            32
+        };
+        let backwards = draw & 0x0800 != 0;
+        while lanes != 0 && budget > 0 {
+            let bit = if backwards {
+                lanes.ilog2()
+            } else {
+                lanes.trailing_zeros()
+            };
+            lanes &= !(1 << bit);
+            budget -= 1;
+            self.world.count_switch();
+            self.run_lane(&block, 32 * id.warp + (bit + start) % 32);
+            if self.world.failure().is_some() {
+                return true;
+            }
+        }
+        let left = lanes.rotate_left(start) | warp.ready.get();
+        warp.ready.set(left);
+        if left == 0 {
+            warp.queued.set(false);
+        } else {
+            self.queue.push(id);
+        }
+        true
+    }
+
+    fn run_lane(&self, block: &Block, thread: u32) {
+        if block.lanes[thread as usize].run() == Ran::Ended && block.lane_ended(thread) {
+            self.retire(block);
+        }
+    }
+
+    fn retire(&self, block: &Block) {
+        // The thread's current lane goes with the block.
+        leave_lanes();
+        self.resident.borrow_mut()[block.home.slot as usize] = None;
+        self.free_slots.borrow_mut().push(block.home.slot);
+        let left = &self.parts[block.home.part].left;
+        left.set(left.get() - 1);
+        if left.get() == 0 {
+            self.part_ended.set(true);
+        }
+        self.admit();
+    }
+
+    /// Lets every paused lane look once more, whether memory has changed or not: a closure may look at other things, and
+    /// may have lost its way between its look and its pause. Uses no random numbers, so that it leaves no trace.
+    pub(crate) fn poll(&self) -> Poll {
+        let mut poll = Poll::default();
+        let version = self.world.memory.version();
+        let paused = self.queue.take_paused();
+        if paused.iter().any(|lane| lane.reads_clock) {
+            self.world.pass_ns(IDLE_NS);
+            poll.reads_clock = true;
+        }
+        for lane in paused {
+            self.run_lane(&self.block(lane.slot), lane.thread);
+            poll.closures += u32::from(lane.on_closure());
+            poll.progress |= !self.queue.paused_last(lane.slot, lane.thread);
+            if self.world.failure().is_some() {
+                break;
+            }
+        }
+        poll.progress |= self.world.memory.version() != version;
+        leave_lanes();
+        poll
+    }
+
+    /// Ends every lane, wherever it is.
+    pub(crate) fn end(&self) {
+        for block in self.blocks() {
+            for lane in &block.lanes {
+                lane.end();
+            }
+        }
+        leave_lanes();
+    }
+}
+
+/// Says that this thread is in no lane.
+fn leave_lanes() {
+    overflow::idle();
+    // SAFETY: nothing is borrowed for it.
+    unsafe { hook::set_current(None) };
+}

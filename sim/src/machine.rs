@@ -1,0 +1,270 @@
+//! What a lane's calls do: the simulator's side of the intrinsics' hook.
+
+use crate::lane::{Lane, Wait};
+use crate::memory;
+use crate::net::{Origin, Remote};
+use crate::queue::Paused;
+use shmem::fault::FaultKind;
+use shmem::hook::{Access, At, AtomicOp, Group, Machine, SignalUpdate, Transfer, Watch};
+use shmem::state::FaultRecord;
+use std::ops::Range;
+
+/// Dynamic shared memory is one array more, of an identity that `shared!` gives none.
+const DYNAMIC: u64 = u64::MAX;
+
+impl Lane {
+    fn origin(&self, at: At) -> Origin<'_> {
+        Origin { lane: &self.view, at }
+    }
+
+    /// Memory of a PE, which must exist and lie inside its heap.
+    fn remote(&self, pe: u32, offset: u64, bytes: u64, at: At) -> Remote {
+        let (pes, heap) = (self.world().pes(), self.world().memory.heaps.bytes());
+        if pe >= pes {
+            self.fault_at(FaultKind::Pe, pe.into(), pes.into(), at);
+        }
+        match offset.checked_add(bytes) {
+            Some(end) if end <= heap => Remote { pe, offset },
+            end => self.fault_at(FaultKind::Range, offset, end.unwrap_or(u64::MAX), at),
+        }
+    }
+
+    #[cold]
+    fn fault_at(&self, kind: FaultKind, a: u64, b: u64, at: At) -> ! {
+        let (block, thread) = (self.view.block, self.view.thread);
+        let mut record = FaultRecord {
+            claimed: 1,
+            ready: 1,
+            kind: kind as u32,
+            block,
+            thread,
+            a,
+            b,
+            ..FaultRecord::EMPTY
+        };
+        record.locate(at);
+        self.fault(&record)
+    }
+
+    #[cold]
+    fn misuse(&self, at: At, message: String) -> ! {
+        self.fail_at(at, message);
+        self.leave()
+    }
+
+    /// Waits for the lanes of the warp in `mask`.
+    fn meet(&self, mask: u32, exchange: Option<(u64, *mut [u64; 32])>, at: At) {
+        let (block, warp, lane) = (self.block(), self.rank / 32, self.rank % 32);
+        if mask & 1 << lane == 0 {
+            self.misuse(
+                at,
+                format!("lane {lane} calls for the lanes {mask:#x}, which it is not one of"),
+            );
+        }
+        let mask = mask & block.warps[warp as usize].exists;
+        self.wait.set(if exchange.is_some() {
+            Wait::Exchange(mask)
+        } else {
+            Wait::Sync(mask)
+        });
+        self.at.set(Some(at));
+        block.warps[warp as usize].come(lane, mask, exchange);
+        let met = block.meet(warp, mask, 1 << lane);
+        if met == 0 {
+            self.suspend();
+        } else if met != 1 << lane {
+            self.maybe_give_way();
+        }
+    }
+
+    /// The last to arrive mostly goes on at once; sometimes the others go first, so that no program counts on either.
+    fn maybe_give_way(&self) {
+        let block = self.block();
+        if block.queue.rng.next().is_multiple_of(4) {
+            block.wake(self.rank / 32, 1 << (self.rank % 32));
+            self.suspend();
+        }
+    }
+}
+
+/// A member's part of the bytes of a transfer: whole elements, one run each.
+fn share(transfer: &Transfer) -> Range<u64> {
+    let element = u64::from(transfer.element.max(1));
+    let per_member = (transfer.bytes / element).div_ceil(transfer.size.max(1).into());
+    let at = |rank: u64| (rank * per_member * element).min(transfer.bytes);
+    at(transfer.rank.into())..at(u64::from(transfer.rank) + 1)
+}
+
+impl Machine for Lane {
+    fn sync(&self, group: Group, at: At) {
+        if self.must_not_wait() {
+            return;
+        }
+        match group {
+            Group::Thread => {}
+            Group::Warp(mask) => self.meet(mask, None, at),
+            Group::Block => {
+                let block = self.block();
+                self.wait.set(Wait::Barrier);
+                self.at.set(Some(at));
+                if !block.arrive(self.rank) {
+                    self.suspend();
+                } else if block.live() > 1 {
+                    self.maybe_give_way();
+                }
+            }
+        }
+    }
+
+    fn exchange(&self, mask: u32, value: u64, at: At) -> [u64; 32] {
+        let mut result = [0; 32];
+        if !self.must_not_wait() {
+            self.meet(mask, Some((value, &raw mut result)), at);
+        }
+        result
+    }
+
+    fn load(&self, access: Access, _: At) -> u128 {
+        // SAFETY: whoever calls the intrinsics promises a live, aligned word.
+        unsafe { memory::load(access.address, access.bytes) }
+    }
+
+    fn store(&self, access: Access, value: u128, _: At) {
+        // SAFETY: as in `load`.
+        unsafe { self.world().memory.store(access.address, access.bytes, value) };
+    }
+
+    fn atomic(&self, access: Access, op: AtomicOp, operand: u64, comparand: u64, _: At) -> u64 {
+        // SAFETY: as in `load`.
+        unsafe {
+            self.world()
+                .memory
+                .atomic(access.address, access.bytes, op, operand, comparand)
+        }
+    }
+
+    fn put(&self, transfer: &Transfer, at: At) {
+        let to = self.remote(transfer.pe, transfer.remote, transfer.bytes, at);
+        let mine = share(transfer);
+        let bytes = (mine.end - mine.start) as usize;
+        if bytes > 0 {
+            let to = Remote {
+                offset: to.offset + mine.start,
+                ..to
+            };
+            let source = (transfer.local + mine.start) as *const u8;
+            // SAFETY: the intrinsics promise a live source of `bytes` bytes; the target was checked.
+            unsafe {
+                self.world()
+                    .net
+                    .put(self.origin(at), to, source, bytes, !transfer.blocking);
+            };
+        }
+        if let Some(update) = transfer.signal {
+            self.sync(transfer.group, at);
+            if transfer.rank == 0 {
+                self.signal(update, transfer.pe, false, at);
+            }
+        }
+        if transfer.blocking {
+            self.sync(transfer.group, at);
+        }
+    }
+
+    fn get(&self, transfer: &Transfer, at: At) {
+        let from = self.remote(transfer.pe, transfer.remote, transfer.bytes, at);
+        let mine = share(transfer);
+        let bytes = (mine.end - mine.start) as usize;
+        if bytes > 0 {
+            let from = Remote {
+                offset: from.offset + mine.start,
+                ..from
+            };
+            let destination = (transfer.local + mine.start) as *mut u8;
+            // SAFETY: the intrinsics promise a live destination of `bytes` bytes; the source was checked.
+            unsafe {
+                self.world()
+                    .net
+                    .get(self.origin(at), from, destination, bytes, !transfer.blocking);
+            };
+        }
+        if transfer.blocking {
+            self.sync(transfer.group, at);
+        }
+    }
+
+    fn p(&self, offset: u64, value: u128, bytes: u32, pe: u32, at: At) {
+        let to = self.remote(pe, offset, bytes.into(), at);
+        self.world().net.p(self.origin(at), to, value, bytes);
+    }
+
+    fn g(&self, offset: u64, bytes: u32, pe: u32, at: At) -> u128 {
+        let from = self.remote(pe, offset, bytes.into(), at);
+        self.world().net.g(self.origin(at), from, bytes)
+    }
+
+    fn signal(&self, update: SignalUpdate, pe: u32, relaxed: bool, at: At) {
+        let to = self.remote(pe, update.offset, 8, at);
+        self.world().net.signal(self.origin(at), to.pe, update, relaxed);
+    }
+
+    fn fence(&self, group: Group, at: At) {
+        // All members' earlier operations come before each member's later ones.
+        self.sync(group, at);
+        self.world().net.fence(self.origin(at));
+    }
+
+    fn quiet(&self, group: Group, at: At) {
+        self.world().net.quiet(self.origin(at));
+        self.sync(group, at);
+    }
+
+    fn flush(&self, group: Group, at: At) {
+        self.world().net.flush(self.origin(at));
+        self.sync(group, at);
+    }
+
+    fn pause(&self, watch: &Watch, at: At) {
+        if self.must_not_wait() {
+            self.leave();
+        }
+        self.wait.set(Wait::Memory(*watch));
+        self.at.set(Some(at));
+        let block = self.block();
+        block
+            .queue
+            .pause(Paused::new(block.home.slot, self.rank, watch, self.read_clock.take()));
+        self.suspend();
+    }
+
+    fn shared(&self, id: u64, bytes: usize, at: At) -> *mut u8 {
+        self.block().shared.array(id, bytes).unwrap_or_else(|first| {
+            let message =
+                format!("a shared array of {first} bytes is asked for again with {bytes}: one array has one size");
+            self.misuse(at, message)
+        })
+    }
+
+    fn dynamic_shared(&self) -> (*mut u8, usize) {
+        let block = self.block();
+        let bytes = block.kernel.shared_bytes;
+        let start = block
+            .shared
+            .array(DYNAMIC, bytes)
+            .expect("a launch has one size of dynamic shared memory");
+        (start, bytes)
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.read_clock.set(true);
+        self.world().now_ns()
+    }
+
+    fn fault(&self, record: &FaultRecord) -> ! {
+        self.fail(*record, None);
+        self.leave()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,287 @@
+//! Memory that lanes share: the heaps, single words, and a version that says whether any of it has changed.
+
+use crate::config::SimError;
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use shmem::hook::AtomicOp;
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+/// Anonymous pages that are zero at first and cost memory once they are written. Unmapped when dropped.
+pub(crate) struct Mapping {
+    start: *mut u8,
+    bytes: usize,
+}
+
+// SAFETY: it owns pages, not what is stored there; they may be unmapped from any thread.
+unsafe impl Send for Mapping {}
+// SAFETY: it only tells where the pages are.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    pub(crate) fn new(bytes: usize, what: &'static str) -> Result<Self, SimError> {
+        let (prot, flags) = (
+            ProtFlags::READ | ProtFlags::WRITE,
+            MapFlags::PRIVATE | MapFlags::NORESERVE,
+        );
+        // SAFETY: new pages at an address that the system chooses; nothing else refers to them.
+        match unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, prot, flags) } {
+            Ok(start) => Ok(Self {
+                start: start.cast(),
+                bytes,
+            }),
+            Err(errno) => Err(SimError::Map {
+                what,
+                bytes: bytes as u64,
+                source: errno.into(),
+            }),
+        }
+    }
+
+    pub(crate) fn start(&self) -> *mut u8 {
+        self.start
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: exactly what `new` mapped; whoever holds addresses inside was told that they end here.
+        // An error would mean that the pages are not mapped: there is nothing left to do.
+        let _ = unsafe { munmap(self.start.cast(), self.bytes) };
+    }
+}
+
+/// Every PE's symmetric heap.
+pub(crate) struct Heaps {
+    maps: Vec<Mapping>,
+    bytes: u64,
+}
+
+impl Heaps {
+    pub(crate) fn new(pes: u32, bytes: u64) -> Result<Self, SimError> {
+        let maps = (0..pes)
+            .map(|_| Mapping::new(bytes as usize, "a symmetric heap"))
+            .collect::<Result<_, _>>()?;
+        Ok(Self { maps, bytes })
+    }
+
+    pub(crate) fn base(&self, pe: u32) -> *mut u8 {
+        self.maps[pe as usize].start()
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(crate) fn pes(&self) -> u32 {
+        self.maps.len() as u32
+    }
+
+    /// Which PE's heap an address lies in, and where there.
+    pub(crate) fn place(&self, address: u64) -> Option<(u32, u64)> {
+        (0..self.pes()).find_map(|pe| {
+            let offset = address.checked_sub(self.base(pe) as u64)?;
+            (offset < self.bytes).then_some((pe, offset))
+        })
+    }
+}
+
+/// Memory as the lanes change it. The version counts changes, so that waiting lanes are looked at only when there is news.
+pub(crate) struct Memory {
+    pub(crate) heaps: Arc<Heaps>,
+    version: Cell<u64>,
+}
+
+impl Memory {
+    pub(crate) fn new(heaps: Arc<Heaps>) -> Self {
+        Self {
+            heaps,
+            version: Cell::new(0),
+        }
+    }
+
+    pub(crate) fn version(&self) -> u64 {
+        self.version.get()
+    }
+
+    fn touch(&self) {
+        self.version.set(self.version.get() + 1);
+    }
+
+    /// A store of what is there already is no news: a lock that spins on swap does not keep a deadlock alive.
+    ///
+    /// # Safety
+    /// A live, aligned word of `bytes` bytes.
+    pub(crate) unsafe fn store(&self, address: u64, bytes: u32, value: u128) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if load(address, bytes) != value & mask(bytes) {
+                store(address, bytes, value);
+                self.touch();
+            }
+        }
+    }
+
+    /// Returns the old value.
+    ///
+    /// # Safety
+    /// A live, aligned word of `bytes` bytes, 4 or 8.
+    pub(crate) unsafe fn atomic(&self, address: u64, bytes: u32, op: AtomicOp, operand: u64, comparand: u64) -> u64 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let old = match bytes {
+                4 => u64::from(atomic_u32(address, op, operand as u32, comparand as u32)),
+                8 => atomic_u64(address, op, operand, comparand),
+                _ => unreachable!("an atomic of {bytes} bytes"),
+            };
+            if load(address, bytes) != u128::from(old) {
+                self.touch();
+            }
+            old
+        }
+    }
+
+    /// Copies bytes; the two ranges may overlap, as a put to oneself may.
+    ///
+    /// # Safety
+    /// Both ranges are live.
+    pub(crate) unsafe fn copy(&self, to: *mut u8, from: *const u8, bytes: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { std::ptr::copy(from, to, bytes) };
+        self.touch();
+    }
+}
+
+fn mask(bytes: u32) -> u128 {
+    u128::MAX >> (128 - 8 * bytes.clamp(1, 16))
+}
+
+macro_rules! word {
+    ($atomic:ident at $address:expr) => {
+        // SAFETY: the caller of `load` or `store` promises a live, aligned word; every access to it is atomic.
+        unsafe { $atomic::from_ptr($address as *mut _) }
+    };
+}
+
+/// # Safety
+/// A live, aligned word of 1, 2, 4, 8 or 16 bytes; 16 are read as two halves, as a GPU may.
+pub(crate) unsafe fn load(address: u64, bytes: u32) -> u128 {
+    match bytes {
+        1 => word!(AtomicU8 at address).load(Ordering::Acquire).into(),
+        2 => word!(AtomicU16 at address).load(Ordering::Acquire).into(),
+        4 => word!(AtomicU32 at address).load(Ordering::Acquire).into(),
+        8 => word!(AtomicU64 at address).load(Ordering::Acquire).into(),
+        16 => {
+            let low = word!(AtomicU64 at address).load(Ordering::Acquire);
+            let high = word!(AtomicU64 at address + 8).load(Ordering::Acquire);
+            u128::from(high) << 64 | u128::from(low)
+        }
+        _ => unreachable!("an access of {bytes} bytes"),
+    }
+}
+
+/// # Safety
+/// As for [`load`].
+unsafe fn store(address: u64, bytes: u32, value: u128) {
+    match bytes {
+        1 => word!(AtomicU8 at address).store(value as u8, Ordering::Release),
+        2 => word!(AtomicU16 at address).store(value as u16, Ordering::Release),
+        4 => word!(AtomicU32 at address).store(value as u32, Ordering::Release),
+        8 => word!(AtomicU64 at address).store(value as u64, Ordering::Release),
+        16 => {
+            word!(AtomicU64 at address).store(value as u64, Ordering::Release);
+            word!(AtomicU64 at address + 8).store((value >> 64) as u64, Ordering::Release);
+        }
+        _ => unreachable!("an access of {bytes} bytes"),
+    }
+}
+
+macro_rules! atomics { ($($name:ident: $atomic:ident, $t:ty;)*) => { $(
+    /// # Safety
+    /// A live, aligned word.
+    unsafe fn $name(address: u64, op: AtomicOp, operand: $t, comparand: $t) -> $t {
+        let word = word!($atomic at address);
+        match op {
+            AtomicOp::Add => word.fetch_add(operand, Ordering::SeqCst),
+            AtomicOp::Swap => word.swap(operand, Ordering::SeqCst),
+            AtomicOp::And => word.fetch_and(operand, Ordering::SeqCst),
+            AtomicOp::Or => word.fetch_or(operand, Ordering::SeqCst),
+            AtomicOp::Xor => word.fetch_xor(operand, Ordering::SeqCst),
+            AtomicOp::CompareSwap => {
+                match word.compare_exchange(comparand, operand, Ordering::SeqCst, Ordering::SeqCst) {
+                    Ok(old) | Err(old) => old,
+                }
+            }
+        }
+    }
+)* } }
+atomics! { atomic_u32: AtomicU32, u32; atomic_u64: AtomicU64, u64; }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn memory() -> (Memory, u64) {
+        let heaps = Arc::new(Heaps::new(2, 1 << 20).unwrap());
+        let at = heaps.base(1) as u64 + 64;
+        (Memory::new(heaps), at)
+    }
+
+    #[test]
+    fn words_of_every_size_come_back() {
+        let (memory, at) = memory();
+        let value = 0x0f0e_0d0c_0b0a_0908_0706_0504_0302_0181u128;
+        for bytes in [1, 2, 4, 8, 16] {
+            // SAFETY: inside the heap, aligned to 16.
+            unsafe {
+                memory.store(at, bytes, value);
+                assert_eq!(load(at, bytes), value & mask(bytes), "{bytes} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn only_changes_count_as_news() {
+        let (memory, at) = memory();
+        // SAFETY: inside the heap, aligned.
+        unsafe {
+            memory.store(at, 8, 5);
+            let seen = memory.version();
+            memory.store(at, 8, 5);
+            assert_eq!(memory.atomic(at, 8, AtomicOp::CompareSwap, 1, 0), 5);
+            assert_eq!(memory.version(), seen);
+            assert_eq!(memory.atomic(at, 8, AtomicOp::Add, 2, 0), 5);
+            assert_eq!(memory.version(), seen + 1);
+        }
+    }
+
+    #[test]
+    fn atomics_do_what_they_say() {
+        let (memory, at) = memory();
+        let steps = [
+            (AtomicOp::Swap, 0b1100, 0, 0b1100),
+            (AtomicOp::And, 0b0110, 0, 0b0100),
+            (AtomicOp::Or, 0b0011, 0, 0b0111),
+            (AtomicOp::Xor, 0b0101, 0, 0b0010),
+            (AtomicOp::CompareSwap, 9, 2, 9),
+            (AtomicOp::Add, u64::MAX, 0, 8),
+        ];
+        for (op, operand, comparand, after) in steps {
+            for at in [at, at + 8] {
+                let bytes = if at.is_multiple_of(16) { 4 } else { 8 };
+                // SAFETY: inside the heap, aligned.
+                unsafe {
+                    memory.atomic(at, bytes, op, operand, comparand);
+                    assert_eq!(load(at, bytes), after, "{op:?} of {bytes} bytes");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_address_tells_its_pe() {
+        let (memory, at) = memory();
+        assert_eq!(memory.heaps.place(at), Some((1, 64)));
+        assert_eq!(memory.heaps.place(8), None);
+    }
+}

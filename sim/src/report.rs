@@ -1,0 +1,247 @@
+//! The text that says why nothing goes on: who waits on what, and where.
+
+use crate::block::{Block, bits};
+use crate::desk::Order;
+use crate::failure::triple;
+use crate::hosts::Doing;
+use crate::lane::{Lane, Wait};
+use crate::launch::{Launch, RESIDENT_LANES};
+use crate::memory;
+use crate::world::World;
+use shmem::hook::{At, Watch};
+use std::fmt::Write as _;
+
+/// Blocks whose lanes are told; of others only the number.
+const BLOCKS_TOLD: usize = 32;
+/// Runs of numbers that a list has.
+const RUNS_TOLD: usize = 8;
+
+pub(crate) struct Report<'a> {
+    text: String,
+    world: &'a World,
+    /// Blocks told so far.
+    blocks: usize,
+    /// Some launch waits for hosts.
+    waits_for_hosts: bool,
+}
+
+impl<'a> Report<'a> {
+    pub(crate) fn new(heading: &str, world: &'a World) -> Self {
+        Self {
+            text: format!("{heading} (seed {})\n", world.seed),
+            world,
+            blocks: 0,
+            waits_for_hosts: false,
+        }
+    }
+
+    pub(crate) fn finish(self) -> String {
+        self.text
+    }
+
+    fn line(&mut self, text: &str) {
+        self.text.push_str(text);
+        self.text.push('\n');
+    }
+
+    /// Tells where the lanes of a launch are.
+    pub(crate) fn launch(&mut self, launch: &Launch) {
+        let blocks = launch.blocks();
+        let told = BLOCKS_TOLD.saturating_sub(self.blocks).min(blocks.len());
+        self.blocks += told;
+        for block in &blocks[..told] {
+            self.block(block);
+        }
+        if blocks.len() > told {
+            self.line(&format!(
+                "kernel {}: {} blocks more have not ended",
+                launch.kernel,
+                blocks.len() - told
+            ));
+        }
+        if launch.not_begun() > 0 {
+            self.line(&format!(
+                "kernel {}: {} blocks have not begun: no more than {RESIDENT_LANES} lanes of a launch that is not \
+                 collective are resident at once",
+                launch.kernel,
+                launch.not_begun()
+            ));
+        }
+    }
+
+    fn block(&mut self, block: &Block) {
+        let (pe, index) = (block.home.pe, block.lanes[0].view.block);
+        self.line(&format!("kernel {} on PE {pe}, block {}:", block.kernel, triple(index)));
+        let mut groups: Vec<(String, Vec<u32>)> = Vec::new();
+        for lane in &block.lanes {
+            let what = self.lane(block, lane);
+            match groups.iter_mut().find(|(text, _)| *text == what) {
+                Some((_, threads)) => threads.push(lane.rank),
+                None => groups.push((what, vec![lane.rank])),
+            }
+        }
+        for (what, threads) in groups {
+            let count = if threads.len() > 1 {
+                format!("{} lanes, ", threads.len())
+            } else {
+                String::new()
+            };
+            self.line(&format!("  {count}{}: {what}", numbers("thread", threads)));
+        }
+    }
+
+    fn lane(&self, block: &Block, lane: &Lane) -> String {
+        let (warp, bit) = (&block.warps[lane.rank as usize / 32], 1 << (lane.rank % 32));
+        let at = place(lane.at.get());
+        if warp.alive.get() & bit == 0 {
+            return "has ended".to_owned();
+        }
+        if warp.ready.get() & bit != 0 {
+            return format!("can run, was last at {at}");
+        }
+        match lane.wait.get() {
+            Wait::Start => "has not begun".to_owned(),
+            Wait::Barrier => {
+                let missing = (0..)
+                    .zip(&block.warps)
+                    .flat_map(|(i, warp)| bits(warp.alive.get() & !warp.at_barrier.get()).map(move |bit| 32 * i + bit));
+                format!(
+                    "at {at} waits for the block barrier; not arrived: {}",
+                    numbers("thread", missing)
+                )
+            }
+            wait @ (Wait::Sync(mask) | Wait::Exchange(mask)) => {
+                let kind = if matches!(wait, Wait::Sync(_)) {
+                    "sync"
+                } else {
+                    "exchange"
+                };
+                let missing =
+                    bits(mask & warp.alive.get() & !warp.company(lane.rank % 32)).map(|bit| lane.rank / 32 * 32 + bit);
+                format!(
+                    "at {at} waits for a warp {kind} of lanes {mask:#x}; not arrived: {}",
+                    numbers("thread", missing)
+                )
+            }
+            Wait::Memory(watch) => format!("at {at} waits for {}", self.watch(&watch)),
+        }
+    }
+
+    fn watch(&self, watch: &Watch) -> String {
+        if watch.address == 0 {
+            return "a condition of its own".to_owned();
+        }
+        let place = match self.world.memory.heaps.place(watch.address) {
+            Some((pe, offset)) => format!("symmetric offset {offset:#x} of PE {pe}"),
+            None => format!("address {:#x}", watch.address),
+        };
+        // SAFETY: the lane still waits for the word.
+        let now = unsafe { memory::load(watch.address, watch.bytes) } as u64;
+        let (now, wanted) = (number(now, watch.bytes), number(watch.value, watch.bytes));
+        format!(
+            "a word: the {} bytes at {place} are {now}, wanted {} {wanted}",
+            watch.bytes, watch.comparison
+        )
+    }
+
+    /// Tells about a collective launch at the head of a stream that some PEs have not made, or not yet come to.
+    pub(crate) fn waiting_launch(&mut self, order: &Order, missing: &[u32]) {
+        let Order {
+            pe,
+            stream,
+            job,
+            number,
+        } = order;
+        self.waits_for_hosts = true;
+        self.line(&format!(
+            "PE {pe}, stream {stream}: collective kernel {} (launch number {number}) waits for {} to come to it",
+            job.kernel(),
+            numbers("PE", missing.iter().copied())
+        ));
+    }
+
+    /// Tells what the host threads do. That one has ended matters only where a launch waits for it.
+    pub(crate) fn hosts(&mut self, hosts: &[Doing]) {
+        let mut groups: Vec<(&Doing, Vec<u32>)> = Vec::new();
+        for (pe, doing) in (0..).zip(hosts) {
+            match groups.iter_mut().find(|(other, _)| *other == doing) {
+                Some((_, pes)) => pes.push(pe),
+                None => groups.push((doing, vec![pe])),
+            }
+        }
+        for (doing, pes) in groups {
+            let what = match doing {
+                Doing::Runs => "runs".to_owned(),
+                Doing::WaitsFor(stream) => format!("waits for stream {stream}"),
+                Doing::InCollective => "waits in a host collective".to_owned(),
+                Doing::Ended => "has ended".to_owned(),
+            };
+            if *doing != Doing::Ended || self.waits_for_hosts {
+                self.line(&format!("host of {}: {what}", numbers("PE", pes)));
+            }
+        }
+    }
+}
+
+fn place(at: Option<At>) -> String {
+    at.map_or_else(|| "its start".to_owned(), ToString::to_string)
+}
+
+/// As the kernel's source most likely writes it: a word of 4 or 8 bytes with its upper bit set is a negative number.
+fn number(bits: u64, bytes: u32) -> String {
+    match bytes {
+        4 => (bits as u32 as i32).to_string(),
+        8 => (bits as i64).to_string(),
+        _ => bits.to_string(),
+    }
+}
+
+/// `PE 3`, `threads 0-4, 7`: ascending numbers as runs.
+pub(crate) fn numbers(noun: &str, list: impl IntoIterator<Item = u32>) -> String {
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for n in list {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == n => *last = n,
+            _ => runs.push((n, n)),
+        }
+    }
+    let plural = if let [(a, b)] = runs[..] { a != b } else { true };
+    let mut text = if runs.is_empty() {
+        "none".to_owned()
+    } else {
+        format!("{noun}{} ", if plural { "s" } else { "" })
+    };
+    for (i, &(a, b)) in runs.iter().take(RUNS_TOLD).enumerate() {
+        let comma = if i > 0 { ", " } else { "" };
+        let _ = if a == b {
+            write!(text, "{comma}{a}")
+        } else {
+            write!(text, "{comma}{a}-{b}")
+        };
+    }
+    if runs.len() > RUNS_TOLD {
+        text.push_str(", ..");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_told_as_runs() {
+        assert_eq!(numbers("thread", [3]), "thread 3");
+        assert_eq!(numbers("PE", [0, 1, 2, 5, 7, 8]), "PEs 0-2, 5, 7-8");
+        assert_eq!(numbers("PE", []), "none");
+        assert_eq!(numbers("PE", (0..40).step_by(2)), "PEs 0, 2, 4, 6, 8, 10, 12, 14, ..");
+    }
+
+    #[test]
+    fn words_read_as_they_were_written() {
+        assert_eq!(number(7, 8), "7");
+        assert_eq!(number(-1i32 as u64, 4), "-1");
+        assert_eq!(number(u32::MAX.into(), 4), "-1");
+        assert_eq!(number(-5i64 as u64, 8), "-5");
+    }
+}

@@ -1,0 +1,200 @@
+//! A world for one launch: what tests and examples of kernels need.
+
+use crate::config::Config;
+use crate::engine::{Engine, StreamId};
+use crate::failure::Failure;
+use crate::kernel::{KernelJob, LaneBody};
+use std::panic::Location;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a launch has done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Report {
+    /// How often a lane was switched to: the same for the same seed.
+    pub lane_switches: u64,
+    /// The seed it ran with.
+    pub seed: u64,
+}
+
+/// Launches a kernel on `pes` PEs, with `grid` blocks of `block` threads on each, and waits for it. The launch is
+/// collective. The seed is that of `SHMEM_SIM_SEED`, or 0. More can be set with [`Sim`].
+///
+/// ```
+/// use shmem::prelude::*;
+/// shmem_sim::run(4, 1, 32, || {
+///     let ready = shmem_sim::signals(1).at(0);
+///     if thread::index() == 0 {
+///         shmem::signal_op(ready.set(1), (shmem::my_pe() + 1) % shmem::n_pes());
+///     }
+///     shmem::wait_until(Block, ready, eq(1));
+/// }).unwrap();
+/// ```
+///
+/// # Errors
+/// A fault or panic of the kernel, a deadlock, a run of more than 30 seconds, a world that can't be made.
+#[track_caller]
+pub fn run(pes: u32, grid: u32, block: u32, kernel: impl Fn() + Send + Sync) -> Result<Report, Failure> {
+    Sim::new(pes).grid(grid).block(block).run(kernel)
+}
+
+/// A launch to be made, with all that can be set about it.
+///
+/// ```
+/// use shmem::prelude::*;
+/// let report = shmem_sim::Sim::new(2).grid((2, 2)).block((8, 8)).shared_bytes(1024).seed(3).run(|| {
+///     assert_eq!(thread::block_size(), 64);
+///     Block.sync();
+/// }).unwrap();
+/// assert!(report.lane_switches >= 2 * 4 * 64);
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a launch is made by `run`"]
+pub struct Sim {
+    config: Config,
+    seed: Option<u64>,
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared_bytes: usize,
+}
+
+/// Blocks of a grid or threads of a block: `x`, `(x, y)` or `(x, y, z)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dim3(pub [u32; 3]);
+
+impl From<u32> for Dim3 {
+    fn from(x: u32) -> Self {
+        Self([x, 1, 1])
+    }
+}
+
+impl From<(u32, u32)> for Dim3 {
+    fn from((x, y): (u32, u32)) -> Self {
+        Self([x, y, 1])
+    }
+}
+
+impl From<(u32, u32, u32)> for Dim3 {
+    fn from((x, y, z): (u32, u32, u32)) -> Self {
+        Self([x, y, z])
+    }
+}
+
+impl Sim {
+    /// One block of one thread on each of `pes` PEs.
+    pub fn new(pes: u32) -> Self {
+        Self {
+            config: Config::new(pes),
+            seed: None,
+            grid: [1; 3],
+            block: [1; 3],
+            shared_bytes: 0,
+        }
+    }
+
+    /// Blocks.
+    pub fn grid(self, grid: impl Into<Dim3>) -> Self {
+        Self {
+            grid: grid.into().0,
+            ..self
+        }
+    }
+
+    /// Threads of a block.
+    pub fn block(self, block: impl Into<Dim3>) -> Self {
+        Self {
+            block: block.into().0,
+            ..self
+        }
+    }
+
+    /// Bytes of dynamic shared memory of each block.
+    pub fn shared_bytes(self, shared_bytes: usize) -> Self {
+        Self { shared_bytes, ..self }
+    }
+
+    /// The seed, instead of that of `SHMEM_SIM_SEED`.
+    pub fn seed(self, seed: u64) -> Self {
+        Self {
+            seed: Some(seed),
+            ..self
+        }
+    }
+
+    /// Bytes of each PE's heap: address space, 1 GiB if not set.
+    pub fn heap_bytes(mut self, heap_bytes: u64) -> Self {
+        self.config.heap_bytes = heap_bytes;
+        self
+    }
+
+    /// How long the launch may take: 30 seconds if not set, None for ever.
+    pub fn time_limit(mut self, time_limit: Option<Duration>) -> Self {
+        self.config.time_limit = time_limit;
+        self
+    }
+
+    /// Makes the world, runs the kernel, and takes the world down.
+    ///
+    /// # Errors
+    /// As [`run`].
+    #[track_caller]
+    pub fn run(mut self, kernel: impl Fn() + Send + Sync) -> Result<Report, Failure> {
+        let at = Location::caller();
+        let unmade = |error: &dyn std::fmt::Display| Failure::Launch {
+            report: error.to_string(),
+        };
+        self.config.seed = match self.seed {
+            Some(seed) => seed,
+            None => seed_from_env().map_err(|error| unmade(&error))?,
+        };
+        let (pes, seed) = (self.config.pes, self.config.seed);
+        let kernel: Arc<dyn Fn() + Send + Sync + '_> = Arc::new(kernel);
+        // SAFETY: the engine below holds all other clones. It is dropped before this function returns, also when it
+        // unwinds, and joins the thread on which the kernel runs: nothing calls the kernel after that, and nothing drops
+        // it (a simulator that has panicked leaks its clones).
+        let kernel = unsafe { std::mem::transmute::<Arc<dyn Fn() + Send + Sync + '_>, Arc<LaneBody>>(kernel) };
+        let engine = Engine::with_objects(self.config, true).map_err(|error| unmade(&error))?;
+        for pe in 0..pes {
+            let job = KernelJob {
+                name: "run",
+                place: (at.file(), at.line()),
+                grid: self.grid,
+                block: self.block,
+                shared_bytes: self.shared_bytes,
+                collective: true,
+                lane: Arc::clone(&kernel),
+            };
+            engine.submit(pe, StreamId(0), job)?;
+        }
+        for pe in 0..pes {
+            engine.detach(pe);
+        }
+        for pe in 0..pes {
+            // Every PE's failure comes from one, which is told instead of what the others see of it.
+            engine
+                .wait(pe, StreamId(0))
+                .map_err(|seen| engine.failure().unwrap_or(seen))?;
+        }
+        Ok(Report {
+            lane_switches: engine.lane_switches(),
+            seed,
+        })
+    }
+}
+
+/// The seed that `SHMEM_SIM_SEED` holds, or 0.
+///
+/// # Errors
+/// It holds something else than a number.
+pub fn seed_from_env() -> Result<u64, crate::SimError> {
+    let variable = "SHMEM_SIM_SEED";
+    match std::env::var(variable) {
+        Ok(value) => value.parse().map_err(|_| crate::SimError::Environment {
+            variable,
+            value,
+            wanted: "a number",
+        }),
+        Err(_) => Ok(0),
+    }
+}

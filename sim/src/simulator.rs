@@ -1,0 +1,323 @@
+//! The simulator's thread: starts what is at the head of the streams, runs lanes, and finds out when nothing can go on.
+
+use crate::desk::{Desk, Order};
+use crate::failure::Failure;
+use crate::hosts::Doing;
+use crate::launch::{Launch, Poll};
+use crate::report::{Report, numbers};
+use crate::rng::Rng;
+use crate::world::World;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Rounds over all launches between two looks at the wall clock.
+const CLOCK_ROUNDS: u32 = 8;
+/// Looks that closures get before they count as stuck: one may give up by itself after some tries.
+const PATIENT_POLLS: u32 = 1 << 16;
+/// How long a host may stay in a host collective that others have left before it counts as waiting there.
+const COLLECTIVE_EXIT: Duration = Duration::from_secs(1);
+/// Between two looks at lanes that wait for something that a host may write.
+const IDLE_LOOKS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(16));
+
+/// Labels of the random sequences.
+const PLAIN: u64 = 0;
+const COLLECTIVE: u64 = 1;
+const NETWORK: u64 = 2;
+
+#[derive(Default)]
+struct Stream {
+    queue: VecDeque<Order>,
+    /// Its head has been taken off the queue and runs.
+    running: bool,
+}
+
+pub(crate) struct Simulator {
+    world: Rc<World>,
+    desk: Arc<Desk>,
+    limit: Option<Duration>,
+    /// By PE and number.
+    streams: BTreeMap<(u32, u32), Stream>,
+    launches: Vec<Launch>,
+    network_rng: Rng,
+    /// Since when someone has been waiting for a host.
+    kept_since: Option<Instant>,
+    next_look: Duration,
+}
+
+impl Simulator {
+    pub(crate) fn new(world: World, desk: Arc<Desk>, limit: Option<Duration>) -> Self {
+        Self {
+            network_rng: Rng::new(world.seed, &[NETWORK]),
+            world: Rc::new(world),
+            desk,
+            limit,
+            streams: BTreeMap::new(),
+            launches: Vec::new(),
+            kept_since: None,
+            next_look: IDLE_LOOKS.0,
+        }
+    }
+
+    pub(crate) fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// Serves the desk until the world is dropped.
+    pub(crate) fn run(&mut self) {
+        loop {
+            let news = self.desk.take_news();
+            if news.shutdown {
+                break;
+            }
+            if let Some(failure) = news.told {
+                self.world.fail(failure);
+            }
+            self.accept(news.orders);
+            if self.world.failure().is_none() {
+                self.start();
+                if self.advance() {
+                    self.kept_since = None;
+                    self.next_look = IDLE_LOOKS.0;
+                } else {
+                    self.idle();
+                }
+            }
+            if let Some(failure) = self.world.failure().cloned() {
+                self.end_lanes();
+                self.desk.publish(failure);
+                self.desk.sleep(None);
+            }
+        }
+        self.end_lanes();
+    }
+
+    fn accept(&mut self, orders: Vec<Order>) {
+        if !orders.is_empty() {
+            self.kept_since = None;
+        }
+        for order in orders {
+            self.streams
+                .entry((order.pe, order.stream))
+                .or_default()
+                .queue
+                .push_back(order);
+        }
+    }
+
+    /// Starts plain launches at the head of their streams, and collective ones that are at the head on every PE.
+    fn start(&mut self) {
+        let mut gangs: BTreeMap<u64, Vec<(u32, u32)>> = BTreeMap::new();
+        let mut starting = Vec::new();
+        for (&at, stream) in self.streams.iter().filter(|(_, stream)| !stream.running) {
+            match stream.queue.front() {
+                Some(order) if order.job.collective => gangs.entry(order.number).or_default().push(at),
+                Some(order) => starting.push((vec![at], vec![PLAIN, order.pe.into(), order.number])),
+                None => {}
+            }
+        }
+        let complete = gangs
+            .into_iter()
+            .filter(|(_, heads)| heads.len() as u32 == self.world.pes());
+        starting.extend(complete.map(|(number, heads)| (heads, vec![COLLECTIVE, number])));
+        for (heads, labels) in starting {
+            let jobs = heads.iter().filter_map(|at| {
+                let stream = self.streams.get_mut(at)?;
+                stream.running = true;
+                stream.queue.pop_front()
+            });
+            let jobs = jobs.collect();
+            self.launches.push(Launch::new(&self.world, jobs, &labels));
+        }
+    }
+
+    /// Runs lanes until a stream moves on, a host has news, or nothing can run; false where nothing has come of it.
+    fn advance(&mut self) -> bool {
+        let mut any = false;
+        for round in 1.. {
+            let mut ran = false;
+            for launch in &self.launches {
+                ran |= launch.run_slice();
+                if self.world.failure().is_some() {
+                    return true;
+                }
+            }
+            if self.world.net.in_flight() > 0 {
+                self.world.net.deliver(self.network_rng.next());
+                ran = true;
+            }
+            let moved = self.retire();
+            any |= ran || moved;
+            if moved || !ran || self.desk.has_news() {
+                break;
+            }
+            if round % CLOCK_ROUNDS == 0 && self.launch_over_limit() {
+                self.fail_by_limit("is still running");
+                break;
+            }
+        }
+        any
+    }
+
+    /// Moves on the streams whose launch has ended. Hosts that wait for one of them run from here on.
+    fn retire(&mut self) -> bool {
+        let mut moved = false;
+        for launch in self.launches.iter().filter(|launch| launch.take_part_ended()) {
+            for part in launch.parts.iter().filter(|part| part.take_ended()) {
+                moved = true;
+                if let Some(stream) = self.streams.get_mut(&(part.pe, part.stream)) {
+                    stream.running = false;
+                }
+                self.desk.job_done(part.pe, part.stream, self.world.switches());
+            }
+        }
+        if moved {
+            self.launches
+                .retain(|launch| launch.parts.iter().any(|part| part.left() > 0));
+        }
+        moved
+    }
+
+    /// No lane is ready: waits for a host, or finds that nothing can ever go on.
+    fn idle(&mut self) {
+        if self.launches.is_empty() && self.streams.values().all(|stream| stream.queue.is_empty()) {
+            self.desk.sleep(None);
+            return;
+        }
+        let hosts = self.desk.hosts();
+        let may_come = hosts.contains(&Doing::Runs);
+        let poll = self.poll(if may_come { 1 } else { PATIENT_POLLS });
+        if poll.progress || self.world.failure().is_some() {
+            return;
+        }
+        if poll.reads_clock {
+            if self.launch_over_limit() {
+                self.fail_by_limit("waits for the clock");
+            }
+        } else if may_come {
+            self.await_hosts(&hosts);
+        } else {
+            if hosts.contains(&Doing::InCollective) {
+                self.desk.sleep(Some(COLLECTIVE_EXIT));
+            }
+            if !self.desk.has_news() {
+                let report = self.report("deadlock: no lane can run and nothing is in flight", &hosts);
+                self.world.fail(Failure::Deadlock { report });
+            }
+        }
+    }
+
+    /// Lets paused lanes look again until one goes on, or closures have looked `patience` times in all.
+    fn poll(&self, patience: u32) -> Poll {
+        let mut sum = Poll::default();
+        loop {
+            let before = sum.closures;
+            for launch in &self.launches {
+                let poll = launch.poll();
+                sum.progress |= poll.progress;
+                sum.reads_clock |= poll.reads_clock;
+                sum.closures += poll.closures;
+                if self.world.failure().is_some() {
+                    return sum;
+                }
+            }
+            if sum.progress || sum.reads_clock || sum.closures == before || sum.closures >= patience {
+                return sum;
+            }
+        }
+    }
+
+    fn await_hosts(&mut self, hosts: &[Doing]) {
+        let now = Instant::now();
+        let someone_waits = hosts
+            .iter()
+            .any(|doing| matches!(doing, Doing::WaitsFor(_) | Doing::InCollective));
+        let since = someone_waits.then(|| self.kept_since.unwrap_or(now));
+        self.kept_since = since;
+        if let (Some(limit), Some(since)) = (self.limit, since)
+            && since.elapsed() >= limit
+        {
+            let late = (0..)
+                .zip(hosts)
+                .filter(|(_, doing)| **doing == Doing::Runs)
+                .map(|(pe, _)| pe);
+            let heading = format!(
+                "time limit of {limit:?}: everything waits for the host of {}, which neither waits nor has ended",
+                numbers("PE", late)
+            );
+            self.fail_by_report(&heading, hosts);
+            return;
+        }
+        let left = self
+            .limit
+            .zip(since)
+            .map(|(limit, since)| limit.saturating_sub(since.elapsed()));
+        // A lane that waits for a word may wait for a host to write it, which is no news.
+        let look = if self.launches.is_empty() {
+            left
+        } else {
+            Some(left.map_or(self.next_look, |left| left.min(self.next_look)))
+        };
+        self.next_look = (self.next_look * 2).min(IDLE_LOOKS.1);
+        self.desk.sleep(look);
+        let slept = now.elapsed();
+        for launch in &self.launches {
+            launch.started.set(launch.started.get() + slept);
+        }
+    }
+
+    fn launch_over_limit(&self) -> bool {
+        self.limit.is_some_and(|limit| {
+            self.launches
+                .iter()
+                .any(|launch| launch.started.get().elapsed() >= limit)
+        })
+    }
+
+    fn fail_by_limit(&self, what: &str) {
+        let late = self.launches.iter().max_by_key(|launch| launch.started.get().elapsed());
+        let heading = late.map(|launch| {
+            format!(
+                "time limit of {:?}: kernel {} {what}",
+                self.limit.unwrap_or_default(),
+                launch.kernel
+            )
+        });
+        self.fail_by_report(&heading.unwrap_or_default(), &self.desk.hosts());
+    }
+
+    fn fail_by_report(&self, heading: &str, hosts: &[Doing]) {
+        let report = self.report(heading, hosts);
+        self.world.fail(Failure::TimeLimit { report });
+    }
+
+    fn report(&self, heading: &str, hosts: &[Doing]) -> String {
+        let mut report = Report::new(heading, &self.world);
+        for launch in &self.launches {
+            report.launch(launch);
+        }
+        let heads = self.streams.iter().filter(|(_, stream)| !stream.running);
+        let heads: Vec<_> = heads.filter_map(|(_, stream)| stream.queue.front()).collect();
+        for order in heads.iter().filter(|order| order.job.collective) {
+            let launched = |pe: u32| {
+                heads
+                    .iter()
+                    .any(|other| other.pe == pe && other.number == order.number && other.job.collective)
+            };
+            let missing: Vec<u32> = (0..self.world.pes()).filter(|&pe| !launched(pe)).collect();
+            report.waiting_launch(order, &missing);
+        }
+        report.hosts(hosts);
+        report.finish()
+    }
+
+    fn end_lanes(&mut self) {
+        self.world.end();
+        for launch in &self.launches {
+            launch.end();
+        }
+        self.launches.clear();
+        self.streams.clear();
+    }
+}

@@ -1,0 +1,247 @@
+//! Stacks of lanes: carved from a few large mappings, used again by every later lane.
+//!
+//! What lies below a stack, so that an overflow is found:
+//!
+//! | guard | when | costs | an overflow |
+//! |---|---|---|---|
+//! | light guard page | Linux 6.13 and later | nothing | ends the kernel at once ([`overflow`](crate::overflow)) |
+//! | protected page | else, for the first 8192 stacks of the process | two of the process's 65530 mappings | the same |
+//! | red zone | else, with one protected page below each mapping | one look at each switch | is seen at the lane's next switch, when it has damaged a neighbour |
+//!
+//! Each stack has 64 KiB of address space, or what `SHMEM_SIM_STACK` says; a page of it costs memory once it is used.
+
+use crate::config::SimError;
+use crate::memory::Mapping;
+use corosensei::stack::{Stack, StackPointer};
+use rustix::mm::{Advice, MprotectFlags, madvise, mprotect};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const DEFAULT_BYTES: usize = 64 << 10;
+const LEAST_BYTES: usize = 16 << 10;
+const FIRST_POOL: usize = 64;
+const LARGEST_POOL: usize = 4096;
+/// Words at the low end of a stack without a guard: zero unless the stack has overflowed.
+const RED_ZONE: usize = 8;
+
+/// Protected pages that all pools of the process may have together; leaves most of the mappings to others.
+static PROTECTED_LEFT: AtomicUsize = AtomicUsize::new(8192);
+
+/// One lane's stack. Copies are the same stack: the pool hands each out once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LaneStack {
+    base: usize,
+    limit: usize,
+    guarded: bool,
+}
+
+impl LaneStack {
+    /// False once the lane has written below its stack.
+    pub(crate) fn intact(self) -> bool {
+        self.guarded || {
+            let zone = self.limit as *const u64;
+            // SAFETY: the lowest words of the mapping that the stack lies in. Only the lane writes there, which does not run now.
+            (0..RED_ZONE).all(|i| unsafe { zone.add(i).read_volatile() } == 0)
+        }
+    }
+
+    /// Whether an access to this address is what an overflow does.
+    pub(crate) fn guard_holds(self, address: usize) -> bool {
+        self.guarded && (self.limit..self.limit + page_bytes()).contains(&address)
+    }
+}
+
+// SAFETY: base and limit are those of a mapping that lives until the pool is dropped, after every lane. Where there is no
+// guard page, the red zone finds the overflow late; the crate's documentation says so.
+unsafe impl Stack for LaneStack {
+    fn base(&self) -> StackPointer {
+        StackPointer::new(self.base).expect("a mapping does not start at 0")
+    }
+
+    fn limit(&self) -> StackPointer {
+        StackPointer::new(self.limit).expect("a mapping does not start at 0")
+    }
+}
+
+/// How stacks are told apart from what lies below them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Guard {
+    Light,
+    Protected,
+    RedZone,
+}
+
+/// All stacks of one simulator.
+pub(crate) struct StackPool {
+    bytes: usize,
+    best: Guard,
+    maps: Vec<Mapping>,
+    free: Vec<LaneStack>,
+    next_pool: usize,
+    /// Its share of [`PROTECTED_LEFT`].
+    protected: usize,
+}
+
+impl StackPool {
+    /// # Errors
+    /// `SHMEM_SIM_STACK` is not a size.
+    pub(crate) fn from_env() -> Result<Self, SimError> {
+        let bytes = match std::env::var("SHMEM_SIM_STACK") {
+            Ok(value) => parse_size(&value)
+                .filter(|&n| n >= LEAST_BYTES)
+                .ok_or(SimError::Environment {
+                    variable: "SHMEM_SIM_STACK",
+                    value,
+                    wanted: "bytes of a lane's stack, 16K or more, as 131072, 128K or 1M",
+                })?,
+            Err(_) => DEFAULT_BYTES,
+        };
+        Ok(Self::new(bytes, Guard::Light))
+    }
+
+    pub(crate) fn new(bytes: usize, best: Guard) -> Self {
+        let bytes = bytes.next_multiple_of(page_bytes());
+        Self {
+            bytes,
+            best,
+            maps: Vec::new(),
+            free: Vec::new(),
+            next_pool: FIRST_POOL,
+            protected: 0,
+        }
+    }
+
+    pub(crate) fn take(&mut self) -> Result<LaneStack, SimError> {
+        if self.free.is_empty() {
+            self.grow()?;
+        }
+        Ok(self.free.pop().expect("a pool holds stacks"))
+    }
+
+    /// Gives a stack back; the last one given back is the next one taken, while it is still in the cache.
+    pub(crate) fn give_back(&mut self, stack: LaneStack) {
+        self.free.push(stack);
+    }
+
+    fn grow(&mut self) -> Result<(), SimError> {
+        let (n, stride) = (self.next_pool, self.bytes + page_bytes());
+        let map = Mapping::new(n * stride, "lane stacks")?;
+        let start = map.start() as usize;
+        // SAFETY: the whole mapping just made. Advice only: a huge page would back 30 stacks that use 4 KiB each.
+        let _ = unsafe { madvise(map.start().cast(), n * stride, Advice::LinuxNoHugepage) };
+        for i in (0..n).rev() {
+            let limit = start + i * stride;
+            // Whatever is left of guards, what lies below the mapping belongs to someone else.
+            let guarded = self.guard(limit) || i == 0 && protect(limit);
+            self.free.push(LaneStack {
+                base: limit + stride,
+                limit,
+                guarded,
+            });
+        }
+        self.maps.push(map);
+        self.next_pool = (n * 2).min(LARGEST_POOL);
+        Ok(())
+    }
+
+    /// Guards the page at `limit` in the best way that the system has left, and remembers what it has not.
+    fn guard(&mut self, limit: usize) -> bool {
+        if self.best == Guard::Light {
+            let page = limit as *mut libc::c_void;
+            // SAFETY: the lowest page of a stack that no lane has used.
+            if unsafe { libc::madvise(page, page_bytes(), MADV_GUARD_INSTALL) } == 0 {
+                return true;
+            }
+            self.best = Guard::Protected;
+        }
+        if self.best == Guard::Protected {
+            let left = PROTECTED_LEFT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
+            if left.is_ok() {
+                self.protected += 1;
+                if protect(limit) {
+                    return true;
+                }
+            }
+            self.best = Guard::RedZone;
+        }
+        false
+    }
+}
+
+impl Drop for StackPool {
+    fn drop(&mut self) {
+        PROTECTED_LEFT.fetch_add(self.protected, Ordering::Relaxed);
+    }
+}
+
+/// Takes all access from the page at `limit`, the lowest of a stack that no lane has used.
+fn protect(limit: usize) -> bool {
+    let page = limit as *mut libc::c_void;
+    // SAFETY: part of a mapping of the pool, and no lane's yet.
+    unsafe { mprotect(page, page_bytes(), MprotectFlags::empty()) }.is_ok()
+}
+
+/// Linux 6.13; the libc crate has no name for it yet.
+const MADV_GUARD_INSTALL: libc::c_int = 102;
+
+pub(crate) fn page_bytes() -> usize {
+    rustix::param::page_size()
+}
+
+fn parse_size(text: &str) -> Option<usize> {
+    let (number, unit) = match text.strip_suffix(['K', 'k']) {
+        Some(number) => (number, 1 << 10),
+        None => match text.strip_suffix(['M', 'm']) {
+            Some(number) => (number, 1 << 20),
+            None => (text, 1),
+        },
+    };
+    number.parse::<usize>().ok()?.checked_mul(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read() {
+        assert_eq!(parse_size("131072"), Some(131_072));
+        assert_eq!(parse_size("128K"), Some(131_072));
+        assert_eq!(parse_size("1m"), Some(1 << 20));
+        assert_eq!(parse_size("much"), None);
+    }
+
+    #[test]
+    fn every_stack_is_handed_out_once() {
+        let mut pool = StackPool::new(LEAST_BYTES, Guard::Light);
+        let mut stacks: Vec<_> = (0..200).map(|_| pool.take().unwrap()).collect();
+        stacks.sort_by_key(|s| s.limit);
+        assert!(stacks.windows(2).all(|w| w[0].base <= w[1].limit));
+        let maps = pool.maps.len();
+        for stack in stacks {
+            pool.give_back(stack);
+        }
+        for _ in 0..200 {
+            pool.take().unwrap();
+        }
+        assert_eq!(pool.maps.len(), maps, "stacks that came back are used again");
+    }
+
+    #[test]
+    fn a_protected_page_is_a_guard() {
+        let mut pool = StackPool::new(LEAST_BYTES, Guard::Protected);
+        let stack = pool.take().unwrap();
+        assert!(stack.guarded);
+        assert!(stack.guard_holds(stack.limit + 8) && !stack.guard_holds(stack.base - 8));
+    }
+
+    #[test]
+    fn the_red_zone_shows_what_was_written_below_a_stack() {
+        let mut pool = StackPool::new(LEAST_BYTES, Guard::RedZone);
+        assert!(pool.take().unwrap().guarded, "the lowest has the mapping's guard");
+        let stack = pool.take().unwrap();
+        assert!(!stack.guarded && stack.intact());
+        // SAFETY: inside the mapping.
+        unsafe { ((stack.limit + 16) as *mut u64).write(7) };
+        assert!(!stack.intact());
+    }
+}

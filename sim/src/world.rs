@@ -1,0 +1,117 @@
+//! What all lanes of a world share on the simulator's thread.
+
+use crate::config::{Config, SimError};
+use crate::failure::Failure;
+use crate::memory::{Heaps, Memory};
+use crate::net::{InOrder, Network};
+use crate::stack::StackPool;
+use shmem::state::{DeviceState, MAX_PES, SystemArea};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Simulated nanoseconds that one stretch of a lane, or one look at the clock, takes.
+const TICK_NS: u64 = 10;
+
+pub(crate) struct World {
+    pub(crate) seed: u64,
+    pub(crate) memory: Rc<Memory>,
+    pub(crate) net: Box<dyn Network>,
+    pub(crate) stacks: RefCell<StackPool>,
+    states: Box<[DeviceState]>,
+    switches: Cell<u64>,
+    clock_ns: Cell<u64>,
+    failure: OnceCell<Failure>,
+    ending: Cell<bool>,
+    damaged: Cell<bool>,
+}
+
+impl World {
+    pub(crate) fn new(config: &Config, heaps: Arc<Heaps>) -> Result<Self, SimError> {
+        let stacks = RefCell::new(StackPool::from_env()?);
+        let area = SystemArea::new(config.pes);
+        let mut peer_base = [0; MAX_PES];
+        for pe in 0..config.pes {
+            peer_base[pe as usize] = heaps.base(pe) as u64;
+        }
+        let states = (0..config.pes).map(|my_pe| DeviceState {
+            my_pe,
+            n_pes: config.pes,
+            heap_base: peer_base[my_pe as usize],
+            heap_bytes: config.heap_bytes,
+            fault: 0,
+            time_limit_ns: config.time_limit.map_or(0, |limit| limit.as_nanos() as u64),
+            sync_words: area.sync_words,
+            sync_epochs: area.sync_epochs,
+            peer_base,
+        });
+        let memory = Rc::new(Memory::new(heaps));
+        Ok(Self {
+            seed: config.seed,
+            net: Box::new(InOrder::new(Rc::clone(&memory))),
+            memory,
+            stacks,
+            states: states.collect(),
+            switches: Cell::new(0),
+            clock_ns: Cell::new(0),
+            failure: OnceCell::new(),
+            ending: Cell::new(false),
+            damaged: Cell::new(false),
+        })
+    }
+
+    pub(crate) fn pes(&self) -> u32 {
+        self.states.len() as u32
+    }
+
+    pub(crate) fn state(&self, pe: u32) -> &DeviceState {
+        &self.states[pe as usize]
+    }
+
+    /// Counts a switch to a lane.
+    pub(crate) fn count_switch(&self) {
+        self.switches.set(self.switches.get() + 1);
+        self.clock_ns.set(self.clock_ns.get() + TICK_NS);
+    }
+
+    pub(crate) fn switches(&self) -> u64 {
+        self.switches.get()
+    }
+
+    /// A look at the clock takes time, so that a loop that only does that ends.
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.pass_ns(TICK_NS);
+        self.clock_ns.get()
+    }
+
+    pub(crate) fn pass_ns(&self, ns: u64) {
+        self.clock_ns.set(self.clock_ns.get() + ns);
+    }
+
+    /// Notes why the world fails; the first reason stays.
+    pub(crate) fn fail(&self, failure: Failure) {
+        let _ = self.failure.set(failure);
+    }
+
+    pub(crate) fn failure(&self) -> Option<&Failure> {
+        self.failure.get()
+    }
+
+    /// From now on lanes are resumed only to end.
+    pub(crate) fn end(&self) {
+        self.ending.set(true);
+    }
+
+    pub(crate) fn ending(&self) -> bool {
+        self.ending.get()
+    }
+
+    /// A lane has written below its stack: no stack may be trusted, nor unwound.
+    pub(crate) fn stacks_damaged(&self) {
+        self.damaged.set(true);
+    }
+
+    pub(crate) fn damaged(&self) -> bool {
+        self.damaged.get()
+    }
+}

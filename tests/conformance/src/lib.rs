@@ -1,0 +1,25 @@
+//! What every backend must do: kernels, and the host side that runs them and checks the result.
+//!
+//! A file per operation. Each has `#[kernel]`s and a list `CASES`; the tests run all of them on the simulator, and the
+//! program of this package runs them on whatever `SHMEM_BACKEND` names, GPUs first.
+#![allow(
+    clippy::must_use_candidate,
+    clippy::missing_errors_doc,
+    clippy::precedence,
+    missing_docs,
+    reason = "a test suite: the names say what is tested"
+)]
+
+pub mod barrier;
+pub mod fault;
+pub mod generic;
+pub mod order;
+pub mod put;
+pub mod scalar;
+pub mod shared;
+pub mod signal;
+pub mod thread;
+pub mod warp;
+
+#[cfg(not(target_arch = "nvptx64"))]
+pub mod suite;

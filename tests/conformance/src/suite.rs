@@ -1,0 +1,60 @@
+//! The host side of the suite.
+
+use anyhow::Context;
+use shmem_host::{Pe, World};
+
+/// One test: what it is called, and what each PE does.
+#[derive(Clone, Copy)]
+pub struct Case {
+    pub name: &'static str,
+    pub run: fn(&Pe) -> anyhow::Result<()>,
+}
+
+/// Cases that leave the world as they found it.
+pub fn cases() -> Vec<Case> {
+    [
+        crate::scalar::CASES,
+        crate::put::CASES,
+        crate::signal::CASES,
+        crate::order::CASES,
+        crate::barrier::CASES,
+        crate::warp::CASES,
+        crate::shared::CASES,
+        crate::thread::CASES,
+        crate::generic::CASES,
+    ]
+    .concat()
+}
+
+/// Runs every case in one world, on every PE; then each fault in a world of its own. Returns how many passed.
+///
+/// # Errors
+/// The first case that failed, by name.
+pub fn run(world: impl Fn() -> anyhow::Result<World>, log: bool) -> anyhow::Result<usize> {
+    let cases = cases();
+    world()?.run(|pe| -> anyhow::Result<()> {
+        for case in &cases {
+            (case.run)(&pe).with_context(|| format!("{} on PE {} of {}", case.name, pe.id(), pe.n()))?;
+            pe.barrier_all()?;
+            if log && pe.id() == 0 {
+                println!("ok {}", case.name);
+            }
+        }
+        Ok(())
+    })?;
+    for fault in crate::fault::FAULTS {
+        fault.run(world()?).with_context(|| format!("fault {}", fault.name))?;
+        if log {
+            println!("ok fault {}", fault.name);
+        }
+    }
+    Ok(cases.len() + crate::fault::FAULTS.len())
+}
+
+/// Numbers that look random and depend on every argument.
+pub fn noise(seed: u64, i: u64) -> u64 {
+    let mut x = (seed ^ i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_add(0x1234_5678_9abc_def1);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}

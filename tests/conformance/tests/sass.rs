@@ -1,0 +1,136 @@
+//! What the assembler makes of the kernels: the machine instructions that the lowering promises, and no others.
+
+use shmem::Kernel;
+use std::process::Command;
+
+/// The machine code of one kernel for sm_90, a line per instruction, or nothing where the tools are missing.
+struct Sass {
+    instructions: Vec<String>,
+}
+
+impl Sass {
+    fn of<K: Kernel>() -> Option<Self> {
+        let required = std::env::var("SHMEM_PTX").as_deref() == Ok("require");
+        let (ptxas, cuobjdump) = (shmem_build::tools::find("ptxas"), shmem_build::tools::find("cuobjdump"));
+        let image = K::images().list.iter().rfind(|i| i.arch <= 90);
+        let (Some(ptxas), Some(cuobjdump), Some(image)) = (ptxas, cuobjdump, image) else {
+            assert!(
+                !required,
+                "SHMEM_PTX=require: no PTX, or no ptxas and cuobjdump (cargo xtask setup)"
+            );
+            println!("skipped: no PTX, or no ptxas and cuobjdump");
+            return None;
+        };
+        let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let name = K::SYMBOL.replace('$', "_");
+        let (ptx, cubin) = (folder.join(format!("{name}.ptx")), folder.join(format!("{name}.cubin")));
+        std::fs::write(&ptx, image.ptx).unwrap();
+        output(Command::new(ptxas).args(["-arch=sm_90", "-o"]).arg(&cubin).arg(&ptx));
+        let text = output(Command::new(cuobjdump).args(["-sass", "-fun", K::SYMBOL]).arg(&cubin));
+        let instructions: Vec<String> = text
+            .lines()
+            .filter_map(|l| l.trim().strip_prefix("/*")?.split_once("*/"))
+            .map(|(_, code)| code.split("/*").next().unwrap_or("").trim().to_owned())
+            .filter(|code| code.ends_with(';'))
+            .collect();
+        assert!(instructions.len() > 10, "no code for {}: {text}", K::SYMBOL);
+        Some(Self { instructions })
+    }
+
+    fn count(&self, parts: &[&str]) -> usize {
+        self.instructions
+            .iter()
+            .filter(|i| parts.iter().all(|p| i.contains(p)))
+            .count()
+    }
+}
+
+fn output(command: &mut Command) -> String {
+    let out = command.output().unwrap();
+    assert!(
+        out.status.success(),
+        "{command:?}: {}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    String::from_utf8(out.stdout).unwrap()
+}
+
+#[test]
+fn put_moves_16_bytes_at_a_time_with_eight_in_flight_and_no_local_memory() {
+    let Some(sass) = Sass::of::<shmem_perf::put_bw>() else {
+        return;
+    };
+    assert!(sass.count(&["LDG.E.128"]) >= 8, "{:#?}", sass.instructions);
+    assert!(sass.count(&["STG.E.128.STRONG.SYS"]) >= 8);
+    let longest = longest_run(&sass.instructions, "LDG.E.128", &["STG", "LDG.E.64", "BRA"]);
+    assert!(longest >= 8, "{longest} loads before the first store");
+    assert_eq!(sass.count(&["LDL"]) + sass.count(&["STL"]), 0, "local memory");
+    // Every store of a put is strong; what is left of weak ones writes the fault record.
+    assert_eq!(sass.count(&["STG.E.128"]), sass.count(&["STG.E.128.STRONG.SYS"]));
+}
+
+/// The most `wanted` in a row, other instructions than `breaks` between them allowed.
+fn longest_run(instructions: &[String], wanted: &str, breaks: &[&str]) -> usize {
+    let (mut longest, mut run) = (0, 0);
+    for i in instructions {
+        if i.contains(wanted) {
+            run += 1;
+            longest = longest.max(run);
+        } else if breaks.iter().any(|b| i.contains(b)) {
+            run = 0;
+        }
+    }
+    longest
+}
+
+#[test]
+fn signals_and_waits_are_at_system_scope() {
+    let Some(sass) = Sass::of::<conformance::signal::count>() else {
+        return;
+    };
+    // red.release.sys: a fence, then the reduction.
+    assert!(
+        sass.count(&["RED", ".SYS"]) + sass.count(&["ATOM", ".SYS"]) >= 1,
+        "{:#?}",
+        sass.instructions
+    );
+    assert_eq!(sass.count(&["RED", ".GPU"]) + sass.count(&["ATOMG", ".GPU"]), 0);
+    assert!(sass.count(&["MEMBAR", ".SYS"]) >= 1);
+    // ld.acquire.sys, and the abort word by ld.relaxed.sys.
+    assert!(sass.count(&["LDG", "STRONG.SYS"]) >= 2);
+}
+
+#[test]
+fn no_load_goes_through_the_read_only_cache() {
+    for sass in [
+        Sass::of::<conformance::put::put_by<u32>>(),
+        Sass::of::<conformance::signal::rounds>(),
+    ] {
+        let Some(sass) = sass else { return };
+        assert_eq!(sass.count(&["LDG", ".CONSTANT"]), 0);
+    }
+}
+
+#[test]
+fn a_kernel_of_one_p_keeps_to_32_registers() {
+    let Some(ptxas) = shmem_build::tools::find("ptxas") else {
+        return;
+    };
+    let Some(image) = simple_shift::simple_shift::images().list.first() else {
+        return;
+    };
+    let ptx = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("registers.ptx");
+    std::fs::write(&ptx, image.ptx).unwrap();
+    let out = Command::new(ptxas)
+        .args(["-v", "-arch=sm_90", "-o", "/dev/null"])
+        .arg(&ptx)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&out.stderr).into_owned();
+    let used = text
+        .split("Used ")
+        .nth(1)
+        .and_then(|t| t.split(' ').next())
+        .and_then(|n| n.parse::<u32>().ok());
+    assert!(used.is_some_and(|n| n <= 32), "{text}");
+}

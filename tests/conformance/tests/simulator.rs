@@ -1,0 +1,33 @@
+//! The whole suite on the simulator.
+use conformance::suite;
+use shmem_host::{Backend, World};
+
+fn with_pes(n: u32) {
+    for seed in 0..2 {
+        let world = || Ok(World::builder().backend(Backend::Sim).pes(n).seed(seed).build()?);
+        if let Err(error) = suite::run(world, false) {
+            panic!("{n} PEs, seed {seed}: {error:?}");
+        }
+    }
+}
+
+#[test]
+fn one_pe() {
+    with_pes(1);
+}
+#[test]
+fn two_pes() {
+    with_pes(2);
+}
+#[test]
+fn three_pes() {
+    with_pes(3);
+}
+#[test]
+fn four_pes() {
+    with_pes(4);
+}
+#[test]
+fn eight_pes() {
+    with_pes(8);
+}
