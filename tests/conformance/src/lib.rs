@@ -15,6 +15,7 @@ pub mod fault;
 pub mod generic;
 pub mod order;
 pub mod put;
+pub mod refused;
 pub mod scalar;
 pub mod shared;
 pub mod signal;

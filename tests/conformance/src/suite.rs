@@ -22,6 +22,7 @@ pub fn cases() -> Vec<Case> {
         crate::shared::CASES,
         crate::thread::CASES,
         crate::generic::CASES,
+        crate::refused::CASES,
     ]
     .concat()
 }

@@ -12,6 +12,11 @@ fn with_pes(n: u32) {
 }
 
 #[test]
+fn worlds_that_cannot_be_made() {
+    conformance::refused::worlds(Backend::Sim).unwrap();
+}
+
+#[test]
 fn one_pe() {
     with_pes(1);
 }
