@@ -132,7 +132,6 @@ mod tests {
 
     fn record(kind: u32, a: u64, b: u64) -> FaultRecord {
         let mut record = FaultRecord {
-            claimed: 1,
             ready: 1,
             kind,
             a,

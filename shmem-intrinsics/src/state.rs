@@ -66,10 +66,8 @@ laid_out! {
 }
 
 laid_out! {
-    /// What a kernel leaves behind when it meets an error. One per PE; the first fault wins.
+    /// What a kernel leaves behind when it meets an error. One per PE, in memory that the host sees; the first fault wins.
     pub struct FaultRecord {
-        /// 0 until a thread takes the record, which it does by compare-and-swap.
-        pub claimed: u32,
         /// 1 once every other field is written.
         pub ready: u32,
         /// A [`FaultKind`](crate::fault::FaultKind) as its number.
@@ -94,9 +92,8 @@ laid_out! {
 }
 
 impl FaultRecord {
-    /// A record that no thread has taken.
+    /// A record that no thread has written.
     pub const EMPTY: Self = Self {
-        claimed: 0,
         ready: 0,
         kind: 0,
         line: 0,
@@ -141,6 +138,9 @@ pub struct SystemArea {
 impl SystemArea {
     /// Offset of the abort word, a u32: non-zero once a PE has failed. Alone in its 128-byte line.
     pub const ABORT: u64 = 0;
+    /// Offset of the word, a u32, that a thread takes before it writes its PE's [`FaultRecord`]: in device memory, because
+    /// atomics of a GPU on host memory are not native everywhere. Next to the abort word, which is set right after.
+    pub const CLAIM: u64 = 4;
 
     /// The layout for a world of `n_pes`. All of it starts out zero.
     pub const fn new(n_pes: u32) -> Self {

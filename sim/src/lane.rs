@@ -277,7 +277,6 @@ impl Lane {
 
     fn record(&self) -> FaultRecord {
         FaultRecord {
-            claimed: 1,
             ready: 1,
             kind: FaultKind::Panic as u32,
             block: self.view.block,

@@ -33,7 +33,6 @@ impl Lane {
     fn fault_at(&self, kind: FaultKind, a: u64, b: u64, at: At) -> ! {
         let (block, thread) = (self.view.block, self.view.thread);
         let mut record = FaultRecord {
-            claimed: 1,
             ready: 1,
             kind: kind as u32,
             block,

@@ -267,7 +267,6 @@ pub(crate) fn spin(watch: &Watch, mut ready: impl FnMut() -> bool) {
 pub(crate) fn fault(kind: FaultKind, a: u64, b: u64, at: Option<At>) -> ! {
     let current = current();
     let mut record = FaultRecord {
-        claimed: 1,
         ready: 1,
         kind: kind as u32,
         block: current.lane.block,

@@ -1,7 +1,7 @@
 //! What a thread does last: it leaves a record for its host, tells every PE, and ends.
 
 use super::memory::{load, store};
-use super::registers::{block_idx, fault as record_address, n_pes, peer_base, thread_idx};
+use super::registers::{block_idx, fault as record_address, heap_base, n_pes, peer_base, thread_idx};
 use crate::arch::{Space, Strength};
 use crate::fault::FaultKind;
 use crate::state::{FaultRecord, SystemArea};
@@ -10,15 +10,18 @@ use core::mem::offset_of;
 use core::panic::Location;
 
 pub(crate) fn fault(kind: FaultKind, a: u64, b: u64, at: Option<&'static Location<'static>>) -> ! {
-    let record = record_address();
+    // Whoever saw the abort word now also sees the record of the PE that set it, and so does the host that reads ours.
+    fence();
     let held: u32;
-    // SAFETY: the host keeps a record for each PE, and the first thread to claim it is the only one to write it.
+    // SAFETY: the claim lies in the system area of this PE's heap.
     unsafe {
-        asm!("atom.relaxed.sys.global.cas.b32 {h}, [{r}], 0, 1;", h = out(reg32) held, r = in(reg64) record, options(nostack));
+        asm!("atom.relaxed.sys.global.cas.b32 {h}, [{c}], 0, 1;", h = out(reg32) held, c = in(reg64) heap_base() + SystemArea::CLAIM, options(nostack));
     }
     if held == 0 {
-        write(record, kind, a, b, at);
+        // The first thread to claim the record is the only one to write it.
+        write(record_address(), kind, a, b, at);
     }
+    fence();
     let mut pe = 0;
     while pe < n_pes() {
         let base = peer_base(pe);
@@ -30,6 +33,11 @@ pub(crate) fn fault(kind: FaultKind, a: u64, b: u64, at: Option<&'static Locatio
     }
     // SAFETY: ends this thread; barriers without a count no longer wait for it.
     unsafe { asm!("exit;", options(noreturn, nostack)) }
+}
+
+fn fence() {
+    // SAFETY: a fence.
+    unsafe { asm!("fence.acq_rel.sys;", options(nostack)) }
 }
 
 fn write(record: u64, kind: FaultKind, a: u64, b: u64, at: Option<&'static Location<'static>>) {
