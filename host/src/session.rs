@@ -1,7 +1,7 @@
 //! A PE from the inside: its device, its streams, what it has dropped, and how it failed. One thread only.
 
 use crate::Error;
-use crate::backend::{Device, Halt, Marker, StreamId, Watch};
+use crate::backend::{Device, Halt, Marker, Stopwatch, StreamId, Watch};
 use crate::collective::Call;
 use crate::handles::Handles;
 use crate::heap::Heap;
@@ -160,6 +160,11 @@ impl Session {
         state.pending = 0;
         state.kernels.clear();
         Ok(())
+    }
+
+    pub(crate) fn stopwatch(&self, stream: StreamId) -> Result<Box<dyn Stopwatch>, Error> {
+        self.check()?;
+        self.device.stopwatch(stream)
     }
 
     pub(crate) fn wait_all(&self) -> Result<(), Error> {

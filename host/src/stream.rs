@@ -5,6 +5,7 @@ use crate::session::Session;
 use crate::{Error, LaunchConfig};
 use std::fmt;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// A queue of kernels that run one after the other. Dropping it waits for nothing: what is on it still runs.
 ///
@@ -62,6 +63,34 @@ impl Stream {
     /// [`Error::TimeLimit`], [`Error::Deadlock`].
     pub fn synchronize(&self) -> Result<(), Error> {
         self.session.wait(self.id)
+    }
+}
+
+impl Stream {
+    /// The time that this stream takes for what `work` enqueues on it, and waits for it. On the simulator it says nothing
+    /// about GPUs.
+    ///
+    /// `cudaEventElapsedTime` between two events around the work.
+    ///
+    /// ```
+    /// use shmem_host::{Backend, Error, World};
+    ///
+    /// World::builder().pes(2).backend(Backend::Sim).build()?.run(|pe| {
+    ///     let took = pe.stream().timed(|| pe.stream().barrier_all())?;
+    ///     println!("{took:?}");
+    ///     Ok::<(), Error>(())
+    /// })?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `work` and of [`synchronize`](Self::synchronize).
+    pub fn timed<E: From<Error>>(&self, work: impl FnOnce() -> Result<(), E>) -> Result<Duration, E> {
+        let mut watch = self.session.stopwatch(self.id)?;
+        work()?;
+        watch.stop()?;
+        self.synchronize()?;
+        Ok(watch.elapsed()?)
     }
 }
 

@@ -69,6 +69,9 @@ pub(crate) trait Device {
     /// A mark that is reached once everything now on the stream has run.
     fn mark(&self, stream: StreamId) -> Result<Box<dyn Marker>, Error>;
 
+    /// Starts to measure what is enqueued on the stream from now on.
+    fn stopwatch(&self, stream: StreamId) -> Result<Box<dyn Stopwatch>, Error>;
+
     /// Makes the kernel ready to run on this PE, with all others of its package.
     fn load(&self, kernel: &KernelInfo) -> Result<Loaded, Error>;
 
@@ -93,6 +96,14 @@ pub(crate) trait Device {
 
     /// The PE launches nothing more. `drained` says whether its streams are known to be idle.
     fn close(&self, drained: bool);
+}
+
+/// Time that a stream's work takes.
+pub(crate) trait Stopwatch {
+    /// What is enqueued from now on does not count.
+    fn stop(&mut self) -> Result<(), Error>;
+    /// Between start and stop; the stream has drained since.
+    fn elapsed(&self) -> Result<Duration, Error>;
 }
 
 /// Reached or not: what a stream has run.

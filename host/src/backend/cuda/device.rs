@@ -5,7 +5,8 @@ use super::error::CudaError;
 use super::poll::{poll, settle};
 use super::{Cuda, Gpu, Module, module};
 use crate::Error;
-use crate::backend::{Device, FunctionId, Halt, KernelInfo, Launch, Limits, Loaded, Marker, ModuleId, StreamId, Watch};
+use crate::backend::{Device, FunctionId, Halt, KernelInfo, Launch, Limits, Loaded, Marker, ModuleId};
+use crate::backend::{Stopwatch, StreamId, Watch};
 use crate::fault::DeviceFault;
 use crate::images::ImageError;
 use cudarc::driver::sys::{CUevent, CUevent_flags, CUfunction, CUfunction_attribute, CUmemAllocationHandleType};
@@ -17,6 +18,7 @@ use std::collections::HashSet;
 use std::ptr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 /// Dynamic shared memory that every kernel may have without asking.
 const SHARED_BYTES: u32 = 48 << 10;
@@ -198,14 +200,20 @@ impl Device for CudaDevice {
     }
 
     fn mark(&self, stream: StreamId) -> Result<Box<dyn Marker>, Error> {
-        let mut event = ptr::null_mut();
-        let driver = self.driver();
-        // SAFETY: a context is current; `EventMark` destroys the event.
-        unsafe { driver.cuEventCreate(out(&mut event), CUevent_flags::CU_EVENT_DISABLE_TIMING as u32) }?;
-        let mark = EventMark { driver, event };
-        // SAFETY: both are live and of one context.
-        unsafe { driver.cuEventRecord(event, self.stream(stream)) }?;
+        let mark = EventMark::new(self.driver(), CUevent_flags::CU_EVENT_DISABLE_TIMING)?;
+        mark.record(self.stream(stream))?;
         Ok(Box::new(mark))
+    }
+
+    fn stopwatch(&self, stream: StreamId) -> Result<Box<dyn Stopwatch>, Error> {
+        let event = || EventMark::new(self.driver(), CUevent_flags::CU_EVENT_DEFAULT);
+        let watch = EventWatch {
+            start: event()?,
+            end: event()?,
+            stream: self.stream(stream),
+        };
+        watch.start.record(watch.stream)?;
+        Ok(Box::new(watch))
     }
 
     fn load(&self, kernel: &KernelInfo) -> Result<Loaded, Error> {
@@ -339,6 +347,41 @@ impl Drop for CudaDevice {
 struct EventMark {
     driver: &'static Driver,
     event: CUevent,
+}
+
+impl EventMark {
+    /// An event of the current context.
+    fn new(driver: &'static Driver, flags: CUevent_flags) -> Result<Self, CudaError> {
+        let mut event = ptr::null_mut();
+        // SAFETY: a context is current; `drop` destroys the event.
+        unsafe { driver.cuEventCreate(out(&mut event), flags as u32) }?;
+        Ok(Self { driver, event })
+    }
+
+    fn record(&self, stream: CUstream) -> Result<(), CudaError> {
+        // SAFETY: event and stream are live, and their context current.
+        unsafe { self.driver.cuEventRecord(self.event, stream) }
+    }
+}
+
+struct EventWatch {
+    start: EventMark,
+    end: EventMark,
+    stream: CUstream,
+}
+
+impl Stopwatch for EventWatch {
+    fn stop(&mut self) -> Result<(), Error> {
+        Ok(self.end.record(self.stream)?)
+    }
+
+    fn elapsed(&self) -> Result<Duration, Error> {
+        let mut milliseconds = 0.0;
+        let driver = self.start.driver;
+        // SAFETY: both events are live and were recorded with timing.
+        unsafe { driver.cuEventElapsedTime(out(&mut milliseconds), self.start.event, self.end.event) }?;
+        Ok(Duration::from_secs_f64(f64::from(milliseconds.max(0.0)) * 1e-3))
+    }
 }
 
 impl Marker for EventMark {

@@ -106,6 +106,7 @@ driver! {
         fn cuEventCreate(event: Out<CUevent>, flags: c_uint);
         fn cuEventRecord(event: CUevent, stream: CUstream);
         fn cuEventDestroy_v2(event: CUevent);
+        fn cuEventElapsedTime(milliseconds: Out<f32>, start: CUevent, end: CUevent);
 
         fn cuModuleLoadDataEx(module: Out<CUmodule>, image: *const c_void, options: c_uint, names: *mut CUjit_option, values: *mut *mut c_void);
         fn cuModuleUnload(module: CUmodule);

@@ -3,7 +3,8 @@
 mod memory;
 
 use super::{
-    Device, FunctionId, Halt, KernelInfo, Launch, Limits, Loaded, Marker, ModuleId, Platform, StreamId, Watch,
+    Device, FunctionId, Halt, KernelInfo, Launch, Limits, Loaded, Marker, ModuleId, Platform, Stopwatch, StreamId,
+    Watch,
 };
 use crate::collective::CollectiveError;
 use crate::config::{ConfigError, Settings};
@@ -16,7 +17,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// PEs where nobody says how many.
 const PES: u32 = 4;
@@ -229,6 +230,10 @@ impl Device for SimDevice {
         Ok(Box::new(Mark(reached)))
     }
 
+    fn stopwatch(&self, _stream: StreamId) -> Result<Box<dyn Stopwatch>, Error> {
+        Ok(Box::new(HostClock(Instant::now())))
+    }
+
     fn load(&self, _kernel: &KernelInfo) -> Result<Loaded, Error> {
         let function = FunctionId(self.functions.replace(self.functions.get() + 1));
         Ok(Loaded {
@@ -285,5 +290,18 @@ struct Mark(Arc<AtomicBool>);
 impl Marker for Mark {
     fn reached(&self) -> bool {
         self.0.load(Ordering::Acquire)
+    }
+}
+
+/// The simulator's time, which says nothing about GPUs.
+struct HostClock(Instant);
+
+impl Stopwatch for HostClock {
+    fn stop(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn elapsed(&self) -> Result<Duration, Error> {
+        Ok(self.0.elapsed())
     }
 }
