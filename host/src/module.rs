@@ -19,10 +19,12 @@ use std::rc::Rc;
 ///
 /// World::from_env()?.run(|pe| {
 ///     let module = pe.load_ptx(&std::fs::read_to_string("out.ptx").expect("run the device package's build first"))?;
-///     let mut dst = pe.alloc::<i32>(1)?.handle();
+///     let numbers = pe.alloc::<i32>(1)?;
+///     let mut dst = numbers.handle();
 ///     let config = LaunchConfig::new(1, 1).collective();
-///     // SAFETY: simple_shift takes one SymSlice<i32>.
-///     unsafe { module.launch_raw("simple_shift", config, &mut [(&raw mut dst).cast()]) }
+///     // SAFETY: simple_shift takes one SymSlice<i32>, and `numbers` lives until the kernel has run.
+///     unsafe { module.launch_raw("simple_shift", config, &mut [(&raw mut dst).cast()]) }?;
+///     pe.stream().synchronize()
 /// })?;
 /// # Ok::<(), shmem_host::Error>(())
 /// ```

@@ -24,7 +24,7 @@ pub(crate) fn expand(options: &Options, function: &ItemFn) -> syn::Result<TokenS
     })
 }
 
-/// One kernel of a crate reports that the GPU build failed; the rest would only repeat it.
+/// One kernel of a crate reports that the GPU build failed or is missing; the rest would only repeat it.
 static REPORTED: AtomicBool = AtomicBool::new(false);
 
 struct Kernel<'a> {
@@ -188,7 +188,24 @@ impl<'a> Kernel<'a> {
         let host = instances
             .iter()
             .map(|(arguments, symbol)| self.host_entry(arguments, symbol));
-        let check = (!REPORTED.swap(true, Ordering::Relaxed)).then(|| {
+        let first = !REPORTED.swap(true, Ordering::Relaxed);
+        let images = if first || std::env::var_os("SHMEM_IMAGES").is_some() {
+            quote! {
+                include!(env!(
+                    "SHMEM_IMAGES",
+                    "this package has kernels, but no build script that compiles them: add build.rs with \
+                     `fn main() { shmem_build::kernels().build(); }`, and shmem-build to [build-dependencies]"
+                ))
+            }
+        } else {
+            quote!(::shmem::Images {
+                id: 0,
+                list: &[],
+                absent: "",
+                broken: ""
+            })
+        };
+        let check = first.then(|| {
             quote_spanned! {Span::call_site()=>
                 #[cfg(not(target_arch = "nvptx64"))]
                 const _: () = ::shmem::__check_images(&IMAGES);
@@ -198,11 +215,7 @@ impl<'a> Kernel<'a> {
             #(#device)*
             #[cfg(not(target_arch = "nvptx64"))]
             #[allow(clippy::unreadable_literal)]
-            static IMAGES: ::shmem::Images = include!(env!(
-                "SHMEM_IMAGES",
-                "this package has kernels, but no build script that compiles them: add build.rs with \
-                 `fn main() { shmem_build::kernels().build(); }`, and shmem-build to [build-dependencies]"
-            ));
+            static IMAGES: ::shmem::Images = #images;
             #check
             #(#host)*
         }

@@ -1,13 +1,13 @@
-//! `shmem-perf put_bw`: rows `bench,variant,bytes,value,unit`, as ../shared/peer prints them.
-//!
-//! A value is the median of five repetitions, each one kernel that runs for some 8 ms between two events of its stream,
-//! after a warm-up. The data is checked after each row.
+//! `shmem-perf BENCH`: rows `bench,variant,bytes,value,unit`.
 
-use anyhow::{Context, ensure};
-use clap::{Parser, Subcommand};
-use shmem_host::{Pe, World, launch};
-use shmem_perf::put_bw;
-use std::time::Duration;
+mod bandwidth;
+mod latency;
+mod measure;
+
+use anyhow::ensure;
+use clap::{Args, Parser, Subcommand};
+use shmem_host::World;
+use shmem_perf::call;
 
 #[derive(Parser)]
 struct Cli {
@@ -15,41 +15,52 @@ struct Cli {
     bench: Bench,
 }
 
-#[derive(Subcommand)]
+#[derive(Subcommand, Clone)]
 enum Bench {
     /// Bandwidth of put from PE 0 to PE 1, by blocks.
     #[command(name = "put_bw")]
-    PutBw {
-        /// The smallest transfer, in bytes (K, M).
-        #[arg(short = 'b', default_value = "64K", value_parser = bytes)]
-        begin: usize,
-        /// The largest.
-        #[arg(short = 'e', default_value = "256M", value_parser = bytes)]
-        end: usize,
-        /// From one size to the next.
-        #[arg(short = 'f', default_value_t = 4)]
-        factor: usize,
-        /// Shapes, as blocks x threads.
-        #[arg(short = 's', default_value = "8x1024,32x1024,132x1024,32x256", value_delimiter = ',', value_parser = shape)]
-        shapes: Vec<(u32, u32)>,
-    },
+    PutBw(Sweep),
+    /// Bandwidth of get by PE 0 from PE 1, by blocks.
+    #[command(name = "get_bw")]
+    GetBw(Sweep),
+    /// Half round trips of p, signals and put_signal.
+    #[command(name = "pingpong")]
+    Pingpong,
+    /// One get at a time, by a thread and by a block.
+    #[command(name = "get_latency")]
+    GetLatency,
+    /// Barriers of the world.
+    #[command(name = "barrier")]
+    Barrier,
+}
+
+#[derive(Args, Clone)]
+struct Sweep {
+    /// The smallest transfer, in bytes (K, M).
+    #[arg(short = 'b', default_value = "64K", value_parser = bytes)]
+    begin: usize,
+    /// The largest.
+    #[arg(short = 'e', default_value = "256M", value_parser = bytes)]
+    end: usize,
+    /// From one size to the next.
+    #[arg(short = 'f', default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..))]
+    factor: u32,
+    /// Shapes, as blocks x threads.
+    #[arg(short = 's', default_value = "8x1024,32x1024,132x1024,32x256", value_delimiter = ',', value_parser = shape)]
+    shapes: Vec<(u32, u32)>,
 }
 
 fn bytes(text: &str) -> Result<usize, String> {
+    let wrong = || format!("`{text}`: a size is a multiple of 4 bytes, not 0, with K or M after it for units");
     let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
     let unit = match unit {
         "" => 1,
         "K" => 1 << 10,
         "M" => 1 << 20,
-        _ => return Err(format!("`{text}`: a size is a number, with K or M after it")),
+        _ => return Err(wrong()),
     };
-    let n: usize = digits
-        .parse()
-        .map_err(|_| format!("`{text}`: a size is a number, with K or M after it"))?;
-    if n == 0 || !(n * unit).is_multiple_of(4) {
-        return Err(format!("`{text}`: a size is a multiple of 4 bytes, and not 0"));
-    }
-    Ok(n * unit)
+    let n = digits.parse::<usize>().ok().and_then(|n| n.checked_mul(unit));
+    n.filter(|n| *n > 0 && n.is_multiple_of(4)).ok_or_else(wrong)
 }
 
 fn shape(text: &str) -> Result<(u32, u32), String> {
@@ -60,96 +71,47 @@ fn shape(text: &str) -> Result<(u32, u32), String> {
 }
 
 fn main() -> anyhow::Result<()> {
-    let Bench::PutBw {
-        begin,
-        end,
-        factor,
-        shapes,
-    } = Cli::parse().bench;
-    ensure!(
-        factor > 1,
-        "-f {factor}: from one size to the next is a factor of 2 or more"
-    );
+    let bench = Cli::parse().bench;
     let world = World::from_env()?;
     ensure!(
         world.n() >= 2,
-        "put_bw goes from PE 0 to PE 1: this world has {}",
+        "these go between PE 0 and PE 1: this world has {}",
         world.n()
     );
-    let simulated = world.backend_name() == "sim";
-    if simulated {
+    if world.backend_name() == "sim" {
         println!("# simulator: these rows check the data; their times are no performance figures");
     }
     world.run(|pe| -> anyhow::Result<()> {
+        let print = |row: measure::Row| {
+            if pe.id() == 0 {
+                println!("{row}");
+            }
+        };
         if pe.id() == 0 {
             println!("bench,variant,bytes,value,unit");
         }
-        for &(blocks, threads) in &shapes {
-            let mut size = begin;
-            while size <= end {
-                for nbi in [0, 1] {
-                    row(&pe, (blocks, threads), size, nbi, simulated)?;
+        let sweep = |sweep: &Sweep, gets: bool| -> anyhow::Result<()> {
+            for &shape in &sweep.shapes {
+                let mut size = sweep.begin;
+                while size <= sweep.end {
+                    if gets {
+                        print(bandwidth::row::<{ call::GET }>(&pe, shape, size)?);
+                        print(bandwidth::row::<{ call::GET_NBI }>(&pe, shape, size)?);
+                    } else {
+                        print(bandwidth::row::<{ call::PUT }>(&pe, shape, size)?);
+                        print(bandwidth::row::<{ call::PUT_NBI }>(&pe, shape, size)?);
+                    }
+                    size = size.saturating_mul(sweep.factor as usize);
                 }
-                size = size.saturating_mul(factor);
-            }
-        }
-        Ok(())
-    })
-}
-
-fn row(pe: &Pe, (blocks, threads): (u32, u32), size: usize, nbi: u32, simulated: bool) -> anyhow::Result<()> {
-    let len = size / 4;
-    // 512 KiB of destination for each block, at least.
-    let windows = (blocks as usize * (512 << 10) / size).max(1);
-    let src = pe.alloc::<u32>(len)?;
-    let dst = pe.alloc::<u32>(len * windows)?;
-    src.write(&(0..len).map(|i| element(pe.id(), i)).collect::<Vec<_>>())?;
-    dst.write(&vec![0; len * windows])?;
-    let run = |iters: u32| -> anyhow::Result<Duration> {
-        pe.barrier_all()?;
-        pe.stream().timed(|| {
-            if pe.id() == 0 {
-                launch!(pe, put_bw<<<blocks, threads>>>(&dst, &src, windows as u32, 1, iters, nbi))?;
             }
             Ok(())
-        })
-    };
-    // Every window is written at least once, so that the check below sees all of them.
-    let first = windows as u32;
-    let once = run(first)?.as_secs_f64() / f64::from(first);
-    let iters = if simulated {
-        first
-    } else {
-        first.max((0.008 / once) as u32 + 1)
-    };
-    run(iters)?;
-    let mut seconds = (0..5)
-        .map(|_| Ok(run(iters)?.as_secs_f64() / f64::from(iters)))
-        .collect::<anyhow::Result<Vec<f64>>>()?;
-    seconds.sort_by(f64::total_cmp);
-    pe.barrier_all()?;
-    if pe.id() == 1 {
-        let got = dst.to_vec()?;
-        let wrong = got.iter().enumerate().find(|&(i, &v)| v != element(0, i % len));
-        if let Some((i, v)) = wrong {
-            return Err(anyhow::anyhow!(
-                "element {i} is {v:#x}, expected {:#x}",
-                element(0, i % len)
-            ))
-            .context(format!("put_bw {blocks}x{threads}, {size} bytes"));
+        };
+        match &bench {
+            Bench::PutBw(s) => sweep(s, false),
+            Bench::GetBw(s) => sweep(s, true),
+            Bench::Pingpong => latency::pingpongs(&pe, print),
+            Bench::GetLatency => latency::gets(&pe, print),
+            Bench::Barrier => latency::world_barriers(&pe, print),
         }
-    }
-    pe.barrier_all()?;
-    if pe.id() == 0 {
-        let kind = if nbi == 0 { "block" } else { "nbi_block" };
-        println!(
-            "put_bw,{kind}_g{blocks}_t{threads},{size},{:.1},GB/s",
-            size as f64 / seconds[2] * 1e-9
-        );
-    }
-    Ok(())
-}
-
-fn element(pe: u32, i: usize) -> u32 {
-    (i as u32 ^ (pe << 30)).wrapping_mul(0x9e37_79b9) | 1
+    })
 }

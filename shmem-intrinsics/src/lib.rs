@@ -7,8 +7,10 @@
 //! | [`sym`] | [`SymSlice`], [`Sym`]: the same object on every PE | pointers into the symmetric heap |
 //! | [`global`], [`mod@shared`] | [`Global`], [`Shared`]: memory of one device, of one block | device pointers, `__shared__` |
 //! | [`rma`] | [`p`], [`g`], [`put`], [`put_nbi`], [`put_signal`] | `nvshmem_p`, `nvshmem_putmem` .. |
+//! | [`get`](mod@get), [`strided`] | [`get`](fn@get), [`get_nbi`], [`iput`], [`iget`] | `nvshmem_getmem`, `nvshmem_iput` .. |
 //! | [`signal`] | [`Signal`], [`Counter`], [`signal_op`] | `nvshmemx_signal_op` |
 //! | [`wait`] | [`wait_until`], [`spin_until`] | `nvshmem_signal_wait_until` |
+//! | [`relaxed`] | signals and waits that order nothing | |
 //! | [`order`] | [`fence`], [`quiet`], [`flush`] | `nvshmem_fence`, `nvshmem_quiet` |
 //! | [`collective`] | [`Collective`]: barrier, sync | `nvshmem_barrier_all` |
 //! | [`thread`], [`warp`] | indices, shuffles, votes | CUDA |
@@ -39,16 +41,19 @@ extern crate self as shmem;
 mod arch;
 pub mod collective;
 pub mod fault;
+pub mod get;
 pub mod global;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod hook;
 mod kernel;
 pub mod order;
+pub mod relaxed;
 pub mod rma;
 pub mod shared;
 pub mod signal;
 mod slice;
 pub mod state;
+pub mod strided;
 pub mod sym;
 pub mod team;
 pub mod thread;
@@ -58,11 +63,12 @@ pub mod warp;
 
 pub use bytemuck::{self, Pod, Zeroable};
 pub use collective::Collective;
+pub use get::{Destination, get, get_nbi};
 pub use global::Global;
 pub use half::{bf16, f16};
 pub use kernel::*;
 pub use order::{fence, flush, quiet};
-pub use rma::{Source, g, p, put, put_nbi, put_signal};
+pub use rma::{Source, g, p, put, put_nbi, put_signal, put_signal_nbi};
 pub use shared::Shared;
 /// ```
 /// use shmem::prelude::*;
@@ -108,6 +114,7 @@ pub use shmem_macros::kernel;
 pub use shmem_macros::shared;
 pub use signal::{Action, Counter, CounterWord, Signal, SignalWord, signal_fetch, signal_op};
 pub use slice::Index;
+pub use strided::{iget, iget_nbi, iput, iput_nbi};
 pub use sym::{Sym, SymSlice};
 pub use team::{Target, Team, my_pe, n_pes, world};
 pub use tile::{Block, InBlock, SubWarp, Thread, Tile, Warp};

@@ -194,6 +194,35 @@ pub fn put_nbi<G: Tile, T: Pod>(tile: G, dst: SymSlice<T>, src: impl Source<T, G
     arch::put(tile, dst.offset(), span, extent, pe, false);
 }
 
+/// As [`put_nbi`], then applies `action` at `to`: the call returns before the source may be written again, whoever observes
+/// the signal also observes the data.
+///
+/// NVSHMEM `nvshmem_putmem_signal_nbi` and its `_warp` and `_block` forms. Over load and store it is [`put_signal`]: the
+/// signal must wait for every member's stores.
+///
+/// ```
+/// use shmem::prelude::*;
+/// shmem_sim::run(2, 1, 32, || {
+///     let (dst, src) = (shmem_sim::symmetric::<u32>(32), shmem_sim::symmetric::<u32>(32));
+///     let ready = shmem_sim::signals(1).at(0);
+///     shmem::put_signal_nbi(Block, dst, src, ready.set(1), 1 - shmem::my_pe());
+///     shmem::wait_until(Block, ready, eq(1));
+///     shmem::flush(Block);
+/// }).unwrap();
+/// ```
+#[inline(always)]
+#[track_caller]
+pub fn put_signal_nbi<G: Tile, T: Pod>(
+    tile: G,
+    dst: SymSlice<T>,
+    src: impl Source<T, G>,
+    action: impl Action,
+    to: impl Target,
+) {
+    let (span, extent, pe) = prepare(dst, src, to);
+    arch::put_signal(tile, dst.offset(), span, extent, action, pe);
+}
+
 /// As [`put`], then applies `action` at `to`: whoever observes the signal also observes the data. Nothing is promised for
 /// earlier puts.
 ///
@@ -228,17 +257,6 @@ pub fn put_signal<G: Tile, T: Pod>(
 #[inline(always)]
 #[track_caller]
 fn prepare<G: Tile, T: Pod>(dst: SymSlice<T>, src: impl Source<T, G>, to: impl Target) -> (Span, Extent, u32) {
-    const {
-        assert!(
-            matches!(size_of::<T>(), 1 | 2 | 4 | 8 | 16),
-            "an element has 1, 2, 4, 8 or 16 bytes"
-        )
-    };
     check(dst.len() == src.__len(), FaultKind::Length, dst.len(), src.__len());
-    let extent = Extent {
-        bytes: dst.len() * size_of::<T>() as u64,
-        element: size_of::<T>() as u32,
-        align: align_of::<T>() as u32,
-    };
-    (src.__span(), extent, team::checked(to))
+    (src.__span(), Extent::of::<T>(dst.len()), team::checked(to))
 }

@@ -64,6 +64,10 @@ pub unsafe trait Tile: Copy {
         }
     }
 
+    /// One thread, which must hide its latencies itself.
+    #[doc(hidden)]
+    const __LONE: bool = false;
+
     #[doc(hidden)]
     #[cfg(not(target_arch = "nvptx64"))]
     fn __group(self) -> crate::hook::Group;
@@ -120,6 +124,8 @@ impl InBlock for Block {}
 
 // SAFETY: one member, in program order.
 unsafe impl Tile for Thread {
+    const __LONE: bool = true;
+
     #[inline(always)]
     fn rank(self) -> u32 {
         0
@@ -189,6 +195,8 @@ impl<const N: u32> SubWarp<N> {
     #[inline(always)]
     #[track_caller]
     pub fn mask(self) -> u32 {
+        #[cfg(not(target_arch = "nvptx64"))]
+        check_divides(N);
         if N == 32 {
             !0
         } else {
@@ -221,7 +229,14 @@ impl<const N: u32> SubWarp<N> {
     #[track_caller]
     pub fn shuffle<T: Pod>(self, value: T, from: u32) -> T {
         let from = (arch::lane_id() & !(N - 1)) | (from & (N - 1));
-        arch::by_words(value, |w| arch::shuffle_idx(self.mask(), w, from))
+        let (mut words, n) = arch::to_words(value);
+        // Not a closure: it would not know the caller's line.
+        let mut i = 0;
+        while i < n {
+            words[i] = arch::shuffle_idx(self.mask(), words[i], from);
+            i += 1;
+        }
+        arch::from_words(words)
     }
 
     /// The value of the member whose rank differs by exclusive or with `mask`, which is below N. All members call it.
@@ -239,7 +254,13 @@ impl<const N: u32> SubWarp<N> {
     #[inline(always)]
     #[track_caller]
     pub fn shuffle_xor<T: Pod>(self, value: T, mask: u32) -> T {
-        arch::by_words(value, |w| arch::shuffle_xor(self.mask(), w, mask & (N - 1)))
+        let (mut words, n) = arch::to_words(value);
+        let mut i = 0;
+        while i < n {
+            words[i] = arch::shuffle_xor(self.mask(), words[i], mask & (N - 1));
+            i += 1;
+        }
+        arch::from_words(words)
     }
 
     /// Bit r tells whether the member of rank r said true. All members call it.

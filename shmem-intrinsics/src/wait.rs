@@ -56,7 +56,7 @@ wait_words! {
 /// `word <relation> value`, as `eq(3)` or `ge(epoch)` make it.
 #[derive(Clone, Copy, Debug)]
 pub struct Condition<R, V> {
-    value: V,
+    pub(crate) value: V,
     relation: PhantomData<R>,
 }
 

@@ -72,6 +72,8 @@ pub(crate) struct Lane {
     pub(crate) wait: Cell<Wait>,
     /// The call that it waits in.
     pub(crate) at: Cell<Option<At>>,
+    /// Loads since it last gave way on their account.
+    pub(crate) loads: Cell<u32>,
     /// It has looked at the clock since it last paused.
     pub(crate) read_clock: Cell<bool>,
     block: Cell<*const Block>,
@@ -96,6 +98,7 @@ impl Lane {
             rank,
             wait: Cell::new(Wait::Start),
             at: Cell::new(None),
+            loads: Cell::new(0),
             read_clock: Cell::new(false),
             block: Cell::new(ptr::null()),
             yielder: Cell::new(ptr::null()),

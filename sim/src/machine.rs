@@ -69,10 +69,43 @@ impl Lane {
         self.at.set(Some(at));
         block.warps[warp as usize].come(lane, mask, exchange);
         let met = block.meet(warp, mask, 1 << lane);
+        if exchange.is_some() {
+            self.check_same_call(met, at);
+        }
         if met == 0 {
             self.suspend();
         } else if met != 1 << lane {
             self.maybe_give_way();
+        }
+    }
+
+    /// Lanes exchange in one instruction: a shuffle and a vote, or two shuffles of two branches, do not meet on a GPU.
+    fn check_same_call(&self, met: u32, at: At) {
+        let block = self.block();
+        let others = (0..32).filter(|lane| met & 1 << lane != 0);
+        for lane in others {
+            let other = block.lanes[(self.rank / 32 * 32 + lane) as usize].at.get();
+            if let Some(there) = other.filter(|there| **there != *at) {
+                self.misuse(
+                    at,
+                    format!(
+                        "lane {} is here and lane {lane} at {there}: lanes that shuffle or vote together make the same call, \
+                         so put it outside the branch, or name only the lanes of the branch (SubWarp)",
+                        self.rank % 32
+                    ),
+                );
+            }
+        }
+    }
+
+    /// A loop of loads gives way now and then, so that others run and the time limit is seen.
+    fn count_load(&self, at: At) {
+        let loads = self.loads.get() + 1;
+        self.loads.set(loads % LOADS);
+        if loads == LOADS && !self.must_not_wait() {
+            self.at.set(Some(at));
+            self.block().wake(self.rank / 32, 1 << (self.rank % 32));
+            self.suspend();
         }
     }
 
@@ -85,6 +118,9 @@ impl Lane {
         }
     }
 }
+
+/// Loads of a lane between two times that it gives way.
+const LOADS: u32 = 1 << 14;
 
 /// A member's part of the bytes of a transfer: whole elements, one run each.
 fn share(transfer: &Transfer) -> Range<u64> {
@@ -123,7 +159,8 @@ impl Machine for Lane {
         result
     }
 
-    fn load(&self, access: Access, _: At) -> u128 {
+    fn load(&self, access: Access, at: At) -> u128 {
+        self.count_load(at);
         // SAFETY: whoever calls the intrinsics promises a live, aligned word.
         unsafe { memory::load(access.address, access.bytes) }
     }

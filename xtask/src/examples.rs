@@ -17,7 +17,7 @@ pub(crate) fn run(
         bail!("no example is called `{name}`: there are {}", names.join(", "));
     }
     setup(false)?;
-    let mut command = cargo(&["run", "--quiet", "--package", name]);
+    let mut command = cargo(&["run", "--package", name]);
     if release {
         command.arg("--release");
     }

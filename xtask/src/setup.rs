@@ -19,7 +19,8 @@ pub(crate) fn setup(dry_run: bool) -> anyhow::Result<()> {
         || std::env::var("SHMEM_PTX").as_deref() == Ok("off")
     {
         eprintln!(
-            "xtask: no device compiler is wanted (SHMEM_DEVICE_RUSTC, SHMEM_PTX): kernels run on the simulator only"
+            "xtask: warning: kernels run on the simulator only, because SHMEM_DEVICE_RUSTC=none or SHMEM_PTX=off: to compile \
+             them for GPUs, unset it and run `cargo xtask setup`"
         );
         return Ok(());
     }

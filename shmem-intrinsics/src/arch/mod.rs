@@ -61,9 +61,26 @@ pub(crate) struct Extent {
     pub(crate) align: u32,
 }
 
-/// Passes a value through `f` in pieces of 32 bits, as warp exchanges move them.
+impl Extent {
+    #[inline(always)]
+    pub(crate) fn of<T: Pod>(len: u64) -> Self {
+        const {
+            assert!(
+                matches!(size_of::<T>(), 1 | 2 | 4 | 8 | 16),
+                "an element has 1, 2, 4, 8 or 16 bytes"
+            )
+        };
+        Self {
+            bytes: len * size_of::<T>() as u64,
+            element: size_of::<T>() as u32,
+            align: align_of::<T>() as u32,
+        }
+    }
+}
+
+/// A value in pieces of 32 bits, as warp exchanges move them, and how many there are.
 #[inline(always)]
-pub(crate) fn by_words<T: Pod>(value: T, mut f: impl FnMut(u32) -> u32) -> T {
+pub(crate) fn to_words<T: Pod>(value: T) -> ([u32; 4], usize) {
     const {
         assert!(
             matches!(size_of::<T>(), 1 | 2 | 4 | 8 | 16),
@@ -73,12 +90,12 @@ pub(crate) fn by_words<T: Pod>(value: T, mut f: impl FnMut(u32) -> u32) -> T {
     let mut words = [0u32; 4];
     // SAFETY: T is plain bits and no longer than the array.
     unsafe { (&raw mut words).cast::<T>().write_unaligned(value) };
-    let n = size_of::<T>().div_ceil(4);
-    let mut i = 0;
-    while i < n {
-        words[i] = f(words[i]);
-        i += 1;
-    }
+    (words, size_of::<T>().div_ceil(4))
+}
+
+/// The value of these pieces.
+#[inline(always)]
+pub(crate) fn from_words<T: Pod>(words: [u32; 4]) -> T {
     // SAFETY: T is plain bits: any value of the words is a T.
     unsafe { (&raw const words).cast::<T>().read_unaligned() }
 }

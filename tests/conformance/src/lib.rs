@@ -13,6 +13,7 @@
 pub mod barrier;
 pub mod fault;
 pub mod generic;
+pub mod get;
 pub mod order;
 pub mod put;
 pub mod refused;

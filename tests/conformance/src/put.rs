@@ -49,20 +49,12 @@ pub fn put_by<T: crate::scalar::Element>(dst: SymSlice<T>, src: SymSlice<T>, loc
         }
         1 => {
             if thread::index() < 8 {
-                by(
-                    SubWarp::<8>,
-                    dst,
-                    src.slice(range.clone()),
-                    local.slice(range),
-                    stage,
-                    job,
-                    to,
-                );
+                shmem::put(SubWarp::<8>, dst, src.slice(range), to);
             }
         }
         2 => {
             if thread::index() < 32 {
-                by(Warp, dst, src.slice(range.clone()), local.slice(range), stage, job, to);
+                shmem::put(Warp, dst, src.slice(range), to);
             }
         }
         _ => by(Block, dst, src.slice(range.clone()), local.slice(range), stage, job, to),
@@ -155,12 +147,13 @@ mod host {
                 1 => per_line * (1 + r(1, 3)) + r(2, per_line + 1),
                 _ => r(3, 1500),
             };
+            let tile = r(6, 4);
             let job = Job {
                 dst_begin: r(4, 2 * per_line + 1),
                 src_begin: r(5, 2 * per_line + 1),
                 len,
-                tile: r(6, 4),
-                source: r(7, 3),
+                tile,
+                source: if tile == 1 || tile == 2 { 0 } else { r(7, 3) },
                 to: r(8, pe.n()),
                 nbi: r(9, 2),
             };

@@ -15,6 +15,7 @@ pub fn cases() -> Vec<Case> {
     [
         crate::scalar::CASES,
         crate::put::CASES,
+        crate::get::CASES,
         crate::signal::CASES,
         crate::order::CASES,
         crate::barrier::CASES,

@@ -1,7 +1,9 @@
 //! What the assembler makes of the kernels: the machine instructions that the lowering promises, and no others.
 
 use shmem::Kernel;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 /// The machine code of one kernel for sm_90, a line per instruction, or nothing where the tools are missing.
 struct Sass {
@@ -21,11 +23,7 @@ impl Sass {
             println!("skipped: no PTX, or no ptxas and cuobjdump");
             return None;
         };
-        let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let name = K::SYMBOL.replace('$', "_");
-        let (ptx, cubin) = (folder.join(format!("{name}.ptx")), folder.join(format!("{name}.cubin")));
-        std::fs::write(&ptx, image.ptx).unwrap();
-        output(Command::new(ptxas).args(["-arch=sm_90", "-o"]).arg(&cubin).arg(&ptx));
+        let cubin = assembled(&ptxas, K::images().id, image.ptx);
         let text = output(Command::new(cuobjdump).args(["-sass", "-fun", K::SYMBOL]).arg(&cubin));
         let instructions: Vec<String> = text
             .lines()
@@ -45,6 +43,20 @@ impl Sass {
     }
 }
 
+/// The package's machine code. It holds many kernels, so that it is made once for all tests.
+fn assembled(ptxas: &Path, id: u64, text: &str) -> PathBuf {
+    static MADE: Mutex<()> = Mutex::new(());
+    let _one_at_a_time = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    let cubin = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{id:x}.cubin"));
+    if !cubin.exists() {
+        let (ptx, part) = (cubin.with_extension("ptx"), cubin.with_extension("part"));
+        std::fs::write(&ptx, text).unwrap();
+        output(Command::new(ptxas).args(["-arch=sm_90", "-o"]).arg(&part).arg(&ptx));
+        std::fs::rename(part, &cubin).unwrap();
+    }
+    cubin
+}
+
 fn output(command: &mut Command) -> String {
     let out = command.output().unwrap();
     assert!(
@@ -57,7 +69,7 @@ fn output(command: &mut Command) -> String {
 
 #[test]
 fn put_moves_16_bytes_at_a_time_with_eight_in_flight_and_no_local_memory() {
-    let Some(sass) = Sass::of::<shmem_perf::put_bw>() else {
+    let Some(sass) = Sass::of::<shmem_perf::bandwidth<0>>() else {
         return;
     };
     assert!(sass.count(&["LDG.E.128"]) >= 8, "{:#?}", sass.instructions);
@@ -119,7 +131,7 @@ fn a_kernel_of_one_p_keeps_to_32_registers() {
     let Some(image) = simple_shift::simple_shift::images().list.first() else {
         return;
     };
-    let ptx = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("registers.ptx");
+    let ptx = Path::new(env!("CARGO_TARGET_TMPDIR")).join("registers.ptx");
     std::fs::write(&ptx, image.ptx).unwrap();
     let out = Command::new(ptxas)
         .args(["-v", "-arch=sm_90", "-o", "/dev/null"])

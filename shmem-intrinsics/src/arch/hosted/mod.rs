@@ -189,6 +189,15 @@ pub(crate) fn put<G: Tile>(tile: G, dst: u64, src: Span, extent: Extent, pe: u32
     current().machine.put(&transfer, Location::caller());
 }
 
+#[track_caller]
+pub(crate) fn get<G: Tile>(tile: G, dst: Span, src: u64, extent: Extent, pe: u32, blocking: bool) {
+    let transfer = Transfer {
+        blocking,
+        ..transfer(tile, src, dst, extent, pe)
+    };
+    current().machine.get(&transfer, Location::caller());
+}
+
 fn update<A: Action>(action: A) -> SignalUpdate {
     SignalUpdate {
         offset: action.__offset(),
@@ -209,6 +218,11 @@ pub(crate) fn put_signal<G: Tile, A: Action>(tile: G, dst: u64, src: Span, exten
 #[track_caller]
 pub(crate) fn signal<A: Action>(action: A, pe: u32) {
     current().machine.signal(update(action), pe, false, Location::caller());
+}
+
+#[track_caller]
+pub(crate) fn signal_relaxed<A: Action>(action: A, pe: u32) {
+    current().machine.signal(update(action), pe, true, Location::caller());
 }
 
 #[track_caller]
@@ -265,6 +279,11 @@ pub(crate) fn spin(watch: &Watch, mut ready: impl FnMut() -> bool) {
 }
 
 pub(crate) fn fault(kind: FaultKind, a: u64, b: u64, at: Option<At>) -> ! {
+    if !hook::in_kernel() {
+        // A handle's own checks, called by a host program: there is nobody to record it.
+        let place = at.map(ToString::to_string).unwrap_or_default();
+        panic!("{place}: {kind:?} check failed on the host with {a} and {b}");
+    }
     let current = current();
     let mut record = FaultRecord {
         ready: 1,

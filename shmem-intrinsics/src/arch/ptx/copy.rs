@@ -1,13 +1,13 @@
-//! The copy engine of put: 16 bytes at a time, many loads in flight.
+//! The copy engine of put and get: 16 bytes at a time on the peer's side, many loads in flight.
 //!
-//! 1. The edges, up to where the destination is 16-byte aligned and after the last whole 16 bytes, go by elements.
-//! 2. The body is stored by 16 bytes. Each member has [`FLIGHT`] loads in flight before it stores: the link is filled by
-//!    bytes in flight, and one load at a time does not fill it.
-//! 3. Where source and destination disagree in alignment, the body's loads are narrower; the stores stay 16 bytes.
+//! 1. The edges, up to where the peer's side is 16-byte aligned and after the last whole 16 bytes, go by elements.
+//! 2. The body goes by lines of 16 bytes. Each member has a flight of loads under way before it stores: the link is filled
+//!    by bytes in flight, and one load at a time does not fill it.
+//! 3. Where the two sides disagree in alignment, this side's accesses are narrower; the peer's stay 16 bytes.
 //!
-//! Stores are strong (`relaxed.sys`): as fast as weak ones at every shape, and a word of the destination may be waited on.
-//! Everything that depends on the element's type is known when this is compiled, so that only the paths that the type can
-//! take remain.
+//! The peer's side is strong (`relaxed.sys`): as fast as weak at every shape; stored words may be waited on, and loads pass
+//! by the L1 cache. Everything that depends on the element's type and the tile is known when this is compiled, so that only
+//! the paths that they can take remain.
 
 use super::memory::{bits, load, store};
 use crate::Pod;
@@ -15,52 +15,60 @@ use crate::arch::{Extent, Space, Span, Strength};
 use crate::tile::Tile;
 use core::arch::asm;
 
-/// 16-byte loads that a member has in flight.
+/// Lines that a member of a large tile has in flight.
 const FLIGHT: usize = 8;
+/// Lines that a thread alone has in flight when it gets; that takes 128 registers.
+const LONE_FLIGHT: usize = 32;
+/// A line's bytes.
+const LINE: u64 = 16;
 
-/// Copies `extent` from `src` to the mapped address `dst`, shared out among the tile's members. No sync.
-#[inline(always)]
-pub(super) fn copy<G: Tile>(tile: G, dst: u64, src: Span, extent: Extent) {
-    let Extent { bytes, element, align } = extent;
-    let job = Job {
-        to: dst,
-        from: src.address,
-        space: src.space,
-        element,
-        rank: tile.rank(),
-        size: tile.size(),
-    };
-    let head = (dst.wrapping_neg() & 15).min(bytes);
-    let body = (bytes - head) & !15;
-    let from = (src.address + head) & 15;
-    if align >= 16 || from == 0 {
-        job.wide::<16>(head, body);
-    } else if align == 8 || from == 8 {
-        job.wide::<8>(head, body);
-    } else if align == 4 || from & 3 == 0 {
-        job.wide::<4>(head, body);
-    } else {
-        // Elements of one or two bytes whose source lies askew: all of it goes as the edges do.
-        job.edges(align, bytes, 0, bytes);
-        return;
-    }
-    if align < 16 && body != bytes {
-        job.edges(align, head, body, bytes - body);
-    }
-}
-
-/// One member's part of a copy.
+/// What a member does: PUT stores to the peer, otherwise it loads from there.
 #[derive(Clone, Copy)]
-struct Job {
-    to: u64,
-    from: u64,
+struct Job<const PUT: bool> {
+    peer: u64,
+    here: u64,
     space: Space,
     element: u32,
     rank: u32,
     size: u32,
 }
 
-impl Job {
+/// Copies `extent` between the mapped address `peer` and `here`, shared out among the tile's members. No sync.
+#[inline(always)]
+pub(super) fn copy<G: Tile, const PUT: bool>(tile: G, peer: u64, here: Span, extent: Extent) {
+    let Extent { bytes, element, align } = extent;
+    let job = Job::<PUT> {
+        peer,
+        here: here.address,
+        space: here.space,
+        element,
+        rank: tile.rank(),
+        size: tile.size(),
+    };
+    let head = if align >= 16 {
+        0
+    } else {
+        (peer.wrapping_neg() & 15).min(bytes)
+    };
+    let body = (bytes - head) & !(LINE - 1);
+    let askew = (here.address + head) & 15;
+    if align >= 16 || askew == 0 {
+        job.lines::<G, 16>(head, body);
+    } else if align == 8 || askew == 8 {
+        job.lines::<G, 8>(head, body);
+    } else if align == 4 || askew & 3 == 0 {
+        job.lines::<G, 4>(head, body);
+    } else if align == 2 || askew & 1 == 0 {
+        job.lines::<G, 2>(head, body);
+    } else {
+        job.lines::<G, 1>(head, body);
+    }
+    if align < 16 && body != bytes {
+        job.edges(align, head, body, bytes - body);
+    }
+}
+
+impl<const PUT: bool> Job<PUT> {
     /// `count` bytes in all: those before `gap_at`, and those from `gap_at + gap` on.
     #[inline(always)]
     fn edges(self, align: u32, gap_at: u64, gap: u64, count: u64) {
@@ -74,93 +82,253 @@ impl Job {
 
     #[inline(always)]
     fn pieces<T: Pod>(self, gap_at: u64, gap: u64, count: u64) {
-        let width = size_of::<T>() as u64;
-        let mut i = u64::from(self.rank) * width;
+        // Edges are shorter than two lines.
+        let (width, count) = (size_of::<T>() as u32, count as u32);
+        let mut i = self.rank * width;
         while i < count {
-            let at = if i < gap_at { i } else { i + gap };
+            let at = u64::from(i);
+            let at = if at < gap_at { at } else { at + gap };
             // SAFETY: inside both objects, which are aligned for T.
             unsafe {
-                let value: T = load(self.from + at, self.space, Strength::Weak);
-                store(self.to + at, value, Space::Symmetric, Strength::Relaxed);
+                if PUT {
+                    let value: T = load(self.here + at, self.space, Strength::Weak);
+                    store(self.peer + at, value, Space::Symmetric, Strength::Relaxed);
+                } else {
+                    let value: T = load(self.peer + at, Space::Symmetric, Strength::Relaxed);
+                    store(self.here + at, value, self.space, Strength::Weak);
+                }
             }
-            i += u64::from(self.size) * width;
+            i = i.saturating_add(self.size.saturating_mul(width));
         }
     }
 
-    /// Bytes `begin..begin + bytes`, a multiple of 16: the destination is 16-byte aligned there, the source to ALIGN.
+    /// Bytes `begin..begin + bytes`, a multiple of 16: the peer's side is 16-byte aligned there, this side to ALIGN.
     #[inline(always)]
-    fn wide<const ALIGN: usize>(self, begin: u64, bytes: u64) {
-        let step = u64::from(self.size) * 16;
-        let mut at = u64::from(self.rank) * 16;
-        let (mut from, mut to) = (self.from + begin + at, self.to + begin + at);
-        // Below this, the member's next FLIGHT lines are all inside.
-        let whole = bytes.saturating_sub((FLIGHT as u64 - 1) * step);
-        while at < whole {
-            let mut flight = [[0u32; 4]; FLIGHT];
-            // Counted loops unroll, and the flight stays in registers; iterators would put it in local memory.
+    fn lines<G: Tile, const ALIGN: usize>(self, begin: u64, bytes: u64) {
+        // 2^32 lines are 64 GiB. Indices of 32 bits halve the arithmetic, which is what short transfers wait for.
+        let (peer, here) = (self.peer + begin, self.here + begin);
+        let mut done = 0;
+        while done < bytes {
+            let some = (bytes - done).min(1 << 35);
+            if ALIGN == 16 && G::__LONE && !PUT {
+                self.alone(peer + done, here + done, (some / LINE) as u32);
+            } else if ALIGN >= 4 {
+                self.flights::<ALIGN, FLIGHT>(peer + done, here + done, (some / LINE) as u32);
+            } else {
+                self.flights::<ALIGN, 1>(peer + done, here + done, (some / LINE) as u32);
+            }
+            done += some;
+        }
+    }
+
+    /// A get by one thread, which has no other warps to hide the link's latency behind.
+    #[inline(always)]
+    fn alone(self, peer: u64, here: u64, lines: u32) {
+        let mut line = 0;
+        while line + LONE_FLIGHT as u32 <= lines {
+            let (from, to) = self.ends(peer, here, line);
+            let mut flight = [[0u32; 4]; LONE_FLIGHT];
             let mut k = 0;
-            while k < FLIGHT {
-                flight[k] = load16::<ALIGN>(from, self.space);
-                from = advance(from, step);
+            while k < LONE_FLIGHT {
+                flight[k] = self.load_line::<16>(from + k as u64 * LINE);
                 k += 1;
             }
             k = 0;
-            while k < FLIGHT {
-                store16(to, flight[k], self.element);
-                to = advance(to, step);
+            while k < LONE_FLIGHT {
+                self.store_line::<16>(to + k as u64 * LINE, flight[k]);
                 k += 1;
             }
-            at += FLIGHT as u64 * step;
+            line += LONE_FLIGHT as u32;
         }
-        while at < bytes {
-            store16(to, load16::<ALIGN>(from, self.space), self.element);
-            from += step;
-            to += step;
-            at += step;
+        let (from, to) = self.ends(peer, here, line);
+        let (peer, here) = if PUT { (to, from) } else { (from, to) };
+        self.flights::<16, FLIGHT>(peer, here, lines - line);
+    }
+
+    #[inline(always)]
+    fn flights<const ALIGN: usize, const N: usize>(self, peer: u64, here: u64, lines: u32) {
+        let mut line = self.rank;
+        // Short transfers, a line for each member at most: what they wait for is the arithmetic before the load.
+        if lines <= self.size {
+            if line < lines {
+                let (from, to) = self.ends(peer, here, line);
+                self.store_line::<ALIGN>(to, self.load_line::<ALIGN>(from));
+            }
+            return;
+        }
+        // Below this, the member's next N lines are all inside.
+        let whole = lines.saturating_sub((N as u32 - 1) * self.size);
+        while line < whole {
+            let mut flight = [[0u32; 4]; N];
+            let (mut from, mut to) = self.ends(peer, here, line);
+            // Counted loops unroll, and the flight stays in registers; iterators would put it in local memory.
+            let mut k = 0;
+            while k < N {
+                flight[k] = self.load_line::<ALIGN>(from);
+                from = advance(from, self.size);
+                k += 1;
+            }
+            k = 0;
+            while k < N {
+                self.store_line::<ALIGN>(to, flight[k]);
+                to = advance(to, self.size);
+                k += 1;
+            }
+            line += N as u32 * self.size;
+        }
+        // Fewer than N are left: one more flight, in which each line is looked at.
+        if N > 1 && line < lines {
+            let mut flight = [[0u32; 4]; N];
+            let (mut from, mut to) = self.ends(peer, here, line);
+            let (mut k, mut left) = (0, lines - line);
+            while k < N - 1 {
+                if self.has(k, left) {
+                    flight[k] = self.load_line::<ALIGN>(from);
+                }
+                from = advance(from, self.size);
+                k += 1;
+            }
+            k = 0;
+            left = lines - line;
+            while k < N - 1 {
+                if self.has(k, left) {
+                    self.store_line::<ALIGN>(to, flight[k]);
+                }
+                to = advance(to, self.size);
+                k += 1;
+            }
+        }
+    }
+
+    /// Whether the member's k-th line from here is one of the `left` lines from here.
+    #[inline(always)]
+    fn has(self, k: usize, left: u32) -> bool {
+        k as u32 * self.size < left
+    }
+
+    /// Where line `line` is loaded from, and stored to.
+    #[inline(always)]
+    fn ends(self, peer: u64, here: u64, line: u32) -> (u64, u64) {
+        let at = u64::from(line) * LINE;
+        if PUT {
+            (here + at, peer + at)
+        } else {
+            (peer + at, here + at)
+        }
+    }
+
+    #[inline(always)]
+    fn load_line<const ALIGN: usize>(self, from: u64) -> [u32; 4] {
+        // SAFETY: inside the source; the peer's side is aligned to 16, this side to ALIGN.
+        unsafe {
+            if PUT {
+                load_here::<ALIGN>(from, self.space)
+            } else {
+                load_vector(from, Side::Peer)
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn store_line<const ALIGN: usize>(self, to: u64, line: [u32; 4]) {
+        // SAFETY: inside the destination; alignment as in `load_line`.
+        unsafe {
+            if PUT {
+                store_peer(to, line, self.element);
+            } else {
+                store_here::<ALIGN>(to, line, self.space);
+            }
         }
     }
 }
 
-/// `address + step`, behind the optimiser's back: it would keep all sixteen addresses of a flight in registers of their
-/// own, and a block of 1024 threads has 64 registers for each.
+/// `address` one line of each member further, behind the optimiser's back: it would keep all addresses of a flight in
+/// registers of their own, and a block of 1024 threads has 64 registers for each thread.
 #[inline(always)]
-fn advance(address: u64, step: u64) -> u64 {
+fn advance(address: u64, size: u32) -> u64 {
     let next: u64;
-    // SAFETY: adds two numbers.
+    // SAFETY: multiplies and adds.
     unsafe {
-        asm!("add.u64 {n}, {a}, {s};", n = out(reg64) next, a = in(reg64) address, s = in(reg64) step, options(pure, nomem, nostack));
+        asm!("mad.wide.u32 {n}, {s}, 16, {a};", n = out(reg64) next, a = in(reg64) address, s = in(reg32) size, options(pure, nomem, nostack));
     }
     next
 }
 
+/// # Safety
+/// The address is readable for 16 bytes and aligned to ALIGN.
 #[inline(always)]
-fn load16<const ALIGN: usize>(at: u64, space: Space) -> [u32; 4] {
-    // SAFETY: inside the source, and aligned to ALIGN.
-    unsafe {
-        match ALIGN {
-            16 => match space {
-                Space::Shared => load_vector::<0>(at),
-                Space::Local => load_vector::<1>(at),
-                _ => load_vector::<2>(at),
-            },
-            8 => bits([
-                load::<u64>(at, space, Strength::Weak),
-                load::<u64>(at + 8, space, Strength::Weak),
-            ]),
-            _ => [
-                load(at, space, Strength::Weak),
-                load(at + 4, space, Strength::Weak),
-                load(at + 8, space, Strength::Weak),
-                load(at + 12, space, Strength::Weak),
-            ],
+unsafe fn load_here<const ALIGN: usize>(at: u64, space: Space) -> [u32; 4] {
+    macro_rules! pieces {
+        ($t:ty, $n:literal) => {{
+            let mut v = [0 as $t; $n];
+            let mut i = 0;
+            while i < $n {
+                // SAFETY: the caller's promise.
+                v[i] = unsafe { load(at + (i * size_of::<$t>()) as u64, space, Strength::Weak) };
+                i += 1;
+            }
+            bits(v)
+        }};
+    }
+    match ALIGN {
+        // SAFETY: the caller's promise.
+        16 => unsafe { load_vector(at, space.into()) },
+        8 => pieces!(u64, 2),
+        4 => pieces!(u32, 4),
+        2 => pieces!(u16, 8),
+        _ => pieces!(u8, 16),
+    }
+}
+
+/// # Safety
+/// The address is writable for 16 bytes and aligned to ALIGN.
+#[inline(always)]
+unsafe fn store_here<const ALIGN: usize>(at: u64, line: [u32; 4], space: Space) {
+    macro_rules! pieces {
+        ($t:ty, $n:literal) => {{
+            let v: [$t; $n] = bits(line);
+            let mut i = 0;
+            while i < $n {
+                // SAFETY: the caller's promise.
+                unsafe { store(at + (i * size_of::<$t>()) as u64, v[i], space, Strength::Weak) };
+                i += 1;
+            }
+        }};
+    }
+    match ALIGN {
+        // SAFETY: the caller's promise.
+        16 => unsafe { store_vector(at, line, space.into()) },
+        8 => pieces!(u64, 2),
+        4 => pieces!(u32, 4),
+        2 => pieces!(u16, 8),
+        _ => pieces!(u8, 16),
+    }
+}
+
+/// What a 16-byte access reaches.
+#[derive(Clone, Copy)]
+enum Side {
+    Peer,
+    Global,
+    Shared,
+    Local,
+}
+
+impl From<Space> for Side {
+    #[inline(always)]
+    fn from(space: Space) -> Self {
+        match space {
+            Space::Shared => Self::Shared,
+            Space::Local => Self::Local,
+            _ => Self::Global,
         }
     }
 }
 
 /// # Safety
-/// The address is readable for 16 bytes and aligned.
+/// The address is readable for 16 bytes and aligned to them.
 #[inline(always)]
-unsafe fn load_vector<const SPACE: u32>(at: u64) -> [u32; 4] {
+unsafe fn load_vector(at: u64, side: Side) -> [u32; 4] {
     let (x, y, z, w): (u32, u32, u32, u32);
     macro_rules! ld {
         ($space:literal) => {
@@ -173,29 +341,53 @@ unsafe fn load_vector<const SPACE: u32>(at: u64) -> [u32; 4] {
     }
     // SAFETY: the caller's promise.
     unsafe {
-        match SPACE {
-            0 => ld!(".shared"),
-            1 => ld!(""),
-            _ => ld!(".global"),
+        match side {
+            Side::Peer => ld!(".relaxed.sys.global"),
+            Side::Global => ld!(".global"),
+            Side::Shared => ld!(".shared"),
+            Side::Local => ld!(""),
         }
     }
     [x, y, z, w]
 }
 
-/// A vector store is separate stores of its parts to PTX, so that its parts are as wide as an element that may be waited on.
+/// # Safety
+/// The address is writable for 16 bytes and aligned to them.
 #[inline(always)]
-fn store16(at: u64, v: [u32; 4], element: u32) {
-    // SAFETY: inside the destination, and 16-byte aligned.
+unsafe fn store_vector(at: u64, v: [u32; 4], side: Side) {
+    macro_rules! st {
+        ($space:literal) => {
+            asm!(
+                concat!("st", $space, ".v4.b32 [{a}], {{{x}, {y}, {z}, {w}}};"),
+                x = in(reg32) v[0], y = in(reg32) v[1], z = in(reg32) v[2], w = in(reg32) v[3], a = in(reg64) at,
+                options(nostack),
+            )
+        };
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        match side {
+            Side::Peer => st!(".relaxed.sys.global"),
+            Side::Global => st!(".global"),
+            Side::Shared => st!(".shared"),
+            Side::Local => st!(""),
+        }
+    }
+}
+
+/// A vector store is separate stores of its parts to PTX, so that its parts are as wide as an element that may be waited on.
+///
+/// # Safety
+/// The address is a peer's, writable for 16 bytes and aligned to them.
+#[inline(always)]
+unsafe fn store_peer(at: u64, v: [u32; 4], element: u32) {
+    // SAFETY: the caller's promise.
     unsafe {
         if element >= 8 {
             let v: [u64; 2] = bits(v);
             asm!("st.relaxed.sys.global.v2.b64 [{a}], {{{x}, {y}}};", x = in(reg64) v[0], y = in(reg64) v[1], a = in(reg64) at, options(nostack));
         } else {
-            asm!(
-                "st.relaxed.sys.global.v4.b32 [{a}], {{{x}, {y}, {z}, {w}}};",
-                x = in(reg32) v[0], y = in(reg32) v[1], z = in(reg32) v[2], w = in(reg32) v[3], a = in(reg64) at,
-                options(nostack),
-            );
+            store_vector(at, v, Side::Peer);
         }
     }
 }

@@ -37,7 +37,17 @@ pub(crate) unsafe fn load_remote<T: Pod>(offset: u64, pe: u32) -> T {
 #[inline(always)]
 #[track_caller]
 pub(crate) fn put<G: Tile>(tile: G, dst: u64, src: Span, extent: Extent, pe: u32, blocking: bool) {
-    copy(tile, peer_base(pe) + dst, src, extent);
+    copy::<G, true>(tile, peer_base(pe) + dst, src, extent);
+    if blocking {
+        tile.sync();
+    }
+}
+
+/// Over load/store a get is in place at once for the thread that loaded; the others know after the tile's sync.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn get<G: Tile>(tile: G, dst: Span, src: u64, extent: Extent, pe: u32, blocking: bool) {
+    copy::<G, false>(tile, peer_base(pe) + src, dst, extent);
     if blocking {
         tile.sync();
     }
@@ -47,7 +57,7 @@ pub(crate) fn put<G: Tile>(tile: G, dst: u64, src: Span, extent: Extent, pe: u32
 #[inline(always)]
 #[track_caller]
 pub(crate) fn put_signal<G: Tile, A: Action>(tile: G, dst: u64, src: Span, extent: Extent, action: A, pe: u32) {
-    copy(tile, peer_base(pe) + dst, src, extent);
+    copy::<G, true>(tile, peer_base(pe) + dst, src, extent);
     tile.sync();
     if tile.leader() {
         signal(action, pe);
@@ -63,6 +73,19 @@ pub(crate) fn signal<A: Action>(action: A, pe: u32) {
             asm!("red.release.sys.global.add.u64 [{a}], {v};", a = in(reg64) at, v = in(reg64) value, options(nostack));
         } else {
             asm!("st.release.sys.global.u64 [{a}], {v};", a = in(reg64) at, v = in(reg64) value, options(nostack));
+        }
+    }
+}
+
+#[inline(always)]
+pub(crate) fn signal_relaxed<A: Action>(action: A, pe: u32) {
+    let (at, value) = (peer_base(pe) + action.__offset(), action.__value());
+    // SAFETY: as in `signal`.
+    unsafe {
+        if A::__ADDS {
+            asm!("red.relaxed.sys.global.add.u64 [{a}], {v};", a = in(reg64) at, v = in(reg64) value, options(nostack));
+        } else {
+            store_by_size!(".relaxed.sys.global", at, value, u64);
         }
     }
 }

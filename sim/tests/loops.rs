@@ -1,0 +1,51 @@
+//! Loops that a user writes without a wait, and warp calls that do not meet.
+
+use shmem::prelude::*;
+use shmem_sim::{Failure, Sim};
+use std::time::Duration;
+
+#[test]
+fn a_loop_of_loads_lets_others_run() {
+    shmem_sim::run(2, 1, 2, || {
+        let flag = shmem_sim::symmetric::<u32>(1);
+        if thread::index() == 0 {
+            while flag.load(0) == 0 {}
+        } else {
+            shmem::p(flag.at(0), 1, 1 - shmem::my_pe());
+        }
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_loop_of_loads_that_nobody_ends_ends_by_the_time_limit_with_its_place() {
+    let ended = Sim::new(1).time_limit(Some(Duration::from_millis(200))).run(|| {
+        let flag = shmem_sim::symmetric::<u32>(1);
+        while flag.load(0) == 0 {}
+    });
+    let Err(Failure::TimeLimit { report }) = ended else {
+        panic!("{ended:?}")
+    };
+    assert!(report.contains("was last at sim/tests/loops.rs"), "{report}");
+}
+
+#[test]
+fn a_shuffle_does_not_meet_a_vote() {
+    let ended = shmem_sim::run(1, 1, 32, || {
+        if warp::lane_id() < 16 {
+            warp::shuffle(7u32, 20);
+        } else {
+            warp::ballot(true);
+        }
+    });
+    let text = ended.unwrap_err().to_string();
+    assert!(text.matches("loops.rs").count() >= 2, "both places: {text}");
+}
+
+#[test]
+fn a_whole_warp_needs_blocks_of_whole_warps() {
+    for call in [|| assert_eq!(warp::shuffle_xor(1u32, 1), 1), || Warp.sync()] {
+        let text = shmem_sim::run(1, 1, 40, call).unwrap_err().to_string();
+        assert!(text.contains("loops.rs"), "{text}");
+    }
+}
