@@ -2,7 +2,8 @@
 
 use crate::measure::{Row, per_iteration};
 use shmem_host::{Pe, collective_launch, launch};
-use shmem_perf::{barriers, get_latency, p_pingpong, put_signal_pingpong, signal_pingpong};
+use shmem_perf::{barriers, get_by_block, get_by_thread, p_pingpong};
+use shmem_perf::{put_signal_by_block, put_signal_by_thread, signal_pingpong};
 use std::cell::Cell;
 
 fn row(bench: &'static str, variant: &str, bytes: usize, seconds: f64) -> Row {
@@ -45,13 +46,13 @@ pub(crate) fn pingpongs(pe: &Pe, mut print: impl FnMut(Row)) -> anyhow::Result<(
     print(row("signal_pingpong", "acquiring", 8, t));
     let t = measured(&|b, n| {
         let (dst, src) = (dst.handle().slice(0..2), src.handle().slice(0..2));
-        launch!(pe, put_signal_pingpong::<0><<<1, 1>>>(dst, src, &signal, b, n))
+        launch!(pe, put_signal_by_thread<<<1, 1>>>(dst, src, &signal, b, n))
     })?;
     print(row("put_signal_pingpong", "thread", 8, t));
     for bytes in [8u64, 128 << 10, 1 << 20] {
         let t = measured(&|b, n| {
             let (dst, src) = (dst.handle().slice(0..bytes / 4), src.handle().slice(0..bytes / 4));
-            launch!(pe, put_signal_pingpong::<1><<<1, 1024>>>(dst, src, &signal, b, n))
+            launch!(pe, put_signal_by_block<<<1, 1024>>>(dst, src, &signal, b, n))
         })?;
         print(row("put_signal_pingpong", "block", bytes as usize, t));
     }
@@ -68,8 +69,8 @@ pub(crate) fn gets(pe: &Pe, mut print: impl FnMut(Row)) -> anyhow::Result<()> {
             let here = pe.alloc::<u32>(bytes / 4)?;
             let there = pe.alloc::<u32>(((4 << 20) / bytes).max(4) * bytes / 4)?;
             let seconds = per_iteration(pe, 4, |iters| match (pe.id(), block) {
-                (0, false) => launch!(pe, get_latency::<0><<<1, 1>>>(&here, &there, 1, iters)),
-                (0, true) => launch!(pe, get_latency::<1><<<1, 1024>>>(&here, &there, 1, iters)),
+                (0, false) => launch!(pe, get_by_thread<<<1, 1>>>(&here, &there, 1, iters)),
+                (0, true) => launch!(pe, get_by_block<<<1, 1024>>>(&here, &there, 1, iters)),
                 _ => Ok(()),
             })?;
             print(row(

@@ -22,37 +22,46 @@ pub fn bandwidth<const CALL: u32>(there: SymSlice<u32>, here: SymSlice<u32>, win
     let part = len.div_ceil(u64::from(thread::grid_size())).next_multiple_of(4);
     let begin = part * u64::from(Block.id());
     if begin < len {
-        let end = (begin + part).min(len);
-        let here = here.slice(begin..end);
-        let mut window = 0;
+        let size = part.min(len - begin);
+        let here = here.slice(begin..begin + size);
+        let (mut at, end) = (begin, begin + len * u64::from(windows));
         for _ in 0..iters {
-            let there = there.chunk(window, len).slice(begin..end);
+            let there = there.slice(at..at + size);
             match CALL {
                 call::PUT => shmem::put(Block, there, here, peer),
                 call::PUT_NBI => shmem::put_nbi(Block, there, here, peer),
                 call::GET => shmem::get(Block, here, there, peer),
                 _ => shmem::get_nbi(Block, here, there, peer),
             }
-            window = if window + 1 == windows { 0 } else { window + 1 };
+            at += len;
+            if at == end {
+                at = begin;
+            }
         }
         shmem::quiet(Block);
     }
 }
 
-/// One tile gets `here.len()` elements, again and again, from slots of PE `peer` in turn, so that no load finds its line in
+/// A block gets `here.len()` elements, again and again, from slots of PE `peer` in turn, so that no load finds its line in
 /// the L1 cache.
-#[kernel(max_block = 1024, for<0>, for<1>)]
-pub fn get_latency<const BLOCK: u32>(here: SymSlice<u32>, there: SymSlice<u32>, peer: u32, iters: u32) {
-    let slots = (there.len() / here.len()) as u32;
-    let mut slot = 0;
+#[kernel(max_block = 1024)]
+pub fn get_by_block(here: SymSlice<u32>, there: SymSlice<u32>, peer: u32, iters: u32) {
+    get_slots(Block, here, there, peer, iters);
+}
+
+/// The same by one thread, which may use all the registers there are.
+#[kernel(block = 1)]
+pub fn get_by_thread(here: SymSlice<u32>, there: SymSlice<u32>, peer: u32, iters: u32) {
+    get_slots(Thread, here, there, peer, iters);
+}
+
+#[inline(always)]
+fn get_slots<G: Tile>(tile: G, here: SymSlice<u32>, there: SymSlice<u32>, peer: u32, iters: u32) {
+    let mut at = 0;
     for _ in 0..iters {
-        let there = there.chunk(slot, here.len());
-        if BLOCK == 1 {
-            shmem::get(Block, here, there, peer);
-        } else {
-            shmem::get(Thread, here, there, peer);
-        }
-        slot = if slot + 1 == slots { 0 } else { slot + 1 };
+        let next = at + here.len();
+        shmem::get(tile, here, there.slice(at..next), peer);
+        at = if next == there.len() { 0 } else { next };
     }
 }
 
@@ -60,7 +69,9 @@ pub fn get_latency<const BLOCK: u32>(here: SymSlice<u32>, there: SymSlice<u32>, 
 #[kernel]
 pub fn p_pingpong(word: SymSlice<u64>, base: u64, iters: u64) {
     let (me, word) = (shmem::my_pe(), word.at(0));
-    for i in base + 1..=base + iters {
+    let mut i = base;
+    while i < base + iters {
+        i += 1;
         if me == 0 {
             shmem::p(word, i, 1);
         }
@@ -82,7 +93,9 @@ pub fn signal_pingpong<const ACQUIRES: u32>(signal: SymSlice<SignalWord>, base: 
             relaxed::signal_op(signal.set(i), 1 - me);
         }
     };
-    for i in base + 1..=base + iters {
+    let mut i = base;
+    while i < base + iters {
+        i += 1;
         if me == 0 {
             send(i);
         }
@@ -97,30 +110,42 @@ pub fn signal_pingpong<const ACQUIRES: u32>(signal: SymSlice<SignalWord>, base: 
     }
 }
 
-/// put_signal by one thread or by the block, there and back.
-#[kernel(max_block = 1024, for<0>, for<1>)]
-pub fn put_signal_pingpong<const BLOCK: u32>(
+/// put_signal by the block, there and back.
+#[kernel(max_block = 1024)]
+pub fn put_signal_by_block(
     dst: SymSlice<u32>,
     src: SymSlice<u32>,
     signal: SymSlice<SignalWord>,
     base: u64,
     iters: u64,
 ) {
-    let (me, signal) = (shmem::my_pe(), signal.at(0));
-    let send = |i| {
-        if BLOCK == 1 {
-            shmem::put_signal(Block, dst, src, signal.set(i), 1 - me);
-        } else {
-            shmem::put_signal(Thread, dst, src, signal.set(i), 1 - me);
-        }
-    };
-    for i in base + 1..=base + iters {
+    put_signals(Block, dst, src, signal.at(0), base, iters);
+}
+
+/// put_signal by one thread, there and back.
+#[kernel(block = 1)]
+pub fn put_signal_by_thread(
+    dst: SymSlice<u32>,
+    src: SymSlice<u32>,
+    signal: SymSlice<SignalWord>,
+    base: u64,
+    iters: u64,
+) {
+    put_signals(Thread, dst, src, signal.at(0), base, iters);
+}
+
+#[inline(always)]
+fn put_signals<G: Tile>(tile: G, dst: SymSlice<u32>, src: SymSlice<u32>, signal: Signal, base: u64, iters: u64) {
+    let me = shmem::my_pe();
+    let mut i = base;
+    while i < base + iters {
+        i += 1;
         if me == 0 {
-            send(i);
+            shmem::put_signal(tile, dst, src, signal.set(i), 1);
         }
-        shmem::wait_until(Block, signal, ge(i));
+        shmem::wait_until(tile, signal, ge(i));
         if me == 1 {
-            send(i);
+            shmem::put_signal(tile, dst, src, signal.set(i), 0);
         }
     }
 }

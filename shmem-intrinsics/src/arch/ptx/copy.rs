@@ -18,7 +18,9 @@ use core::arch::asm;
 /// Lines that a member of a large tile has in flight.
 const FLIGHT: usize = 8;
 /// Lines that a thread alone has in flight when it gets; that takes 128 registers.
-const LONE_FLIGHT: usize = 32;
+const LONE_FLIGHT: u32 = 32;
+/// Elements of the edges that a member has in flight.
+const EDGE_FLIGHT: usize = 4;
 /// A line's bytes.
 const LINE: u64 = 16;
 
@@ -84,21 +86,52 @@ impl<const PUT: bool> Job<PUT> {
     fn pieces<T: Pod>(self, gap_at: u64, gap: u64, count: u64) {
         // Edges are shorter than two lines.
         let (width, count) = (size_of::<T>() as u32, count as u32);
+        let step = self.size.saturating_mul(width);
         let mut i = self.rank * width;
         while i < count {
-            let at = u64::from(i);
-            let at = if at < gap_at { at } else { at + gap };
-            // SAFETY: inside both objects, which are aligned for T.
-            unsafe {
-                if PUT {
-                    let value: T = load(self.here + at, self.space, Strength::Weak);
-                    store(self.peer + at, value, Space::Symmetric, Strength::Relaxed);
-                } else {
-                    let value: T = load(self.peer + at, Space::Symmetric, Strength::Relaxed);
-                    store(self.here + at, value, self.space, Strength::Weak);
+            // A thread alone has several of them; their loads go out together.
+            let mut flight = [T::zeroed(); EDGE_FLIGHT];
+            let mut k = 0;
+            while k < EDGE_FLIGHT {
+                let at = i.saturating_add(step.saturating_mul(k as u32));
+                if at < count {
+                    flight[k] = self.load_piece(beyond(at, gap_at, gap));
                 }
+                k += 1;
             }
-            i = i.saturating_add(self.size.saturating_mul(width));
+            k = 0;
+            while k < EDGE_FLIGHT {
+                let at = i.saturating_add(step.saturating_mul(k as u32));
+                if at < count {
+                    self.store_piece(beyond(at, gap_at, gap), flight[k]);
+                }
+                k += 1;
+            }
+            i = i.saturating_add(step.saturating_mul(EDGE_FLIGHT as u32));
+        }
+    }
+
+    #[inline(always)]
+    fn load_piece<T: Pod>(self, at: u64) -> T {
+        // SAFETY: inside the source, which is aligned for T.
+        unsafe {
+            if PUT {
+                load(self.here + at, self.space, Strength::Weak)
+            } else {
+                load(self.peer + at, Space::Symmetric, Strength::Relaxed)
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn store_piece<T: Pod>(self, at: u64, value: T) {
+        // SAFETY: inside the destination, which is aligned for T.
+        unsafe {
+            if PUT {
+                store(self.peer + at, value, Space::Symmetric, Strength::Relaxed);
+            } else {
+                store(self.here + at, value, self.space, Strength::Weak);
+            }
         }
     }
 
@@ -124,21 +157,18 @@ impl<const PUT: bool> Job<PUT> {
     /// A get by one thread, which has no other warps to hide the link's latency behind.
     #[inline(always)]
     fn alone(self, peer: u64, here: u64, lines: u32) {
+        // Spelt out: a loop of 32 is not unrolled, and an array that is indexed at run time lies in local memory.
+        macro_rules! flight {
+            ($from:expr, $to:expr, $($k:literal)*) => {{
+                let flight = [$(self.load_line::<16>($from + $k * LINE)),*];
+                $(self.store_line::<16>($to + $k * LINE, flight[$k]);)*
+            }};
+        }
         let mut line = 0;
-        while line + LONE_FLIGHT as u32 <= lines {
+        while lines - line >= LONE_FLIGHT {
             let (from, to) = self.ends(peer, here, line);
-            let mut flight = [[0u32; 4]; LONE_FLIGHT];
-            let mut k = 0;
-            while k < LONE_FLIGHT {
-                flight[k] = self.load_line::<16>(from + k as u64 * LINE);
-                k += 1;
-            }
-            k = 0;
-            while k < LONE_FLIGHT {
-                self.store_line::<16>(to + k as u64 * LINE, flight[k]);
-                k += 1;
-            }
-            line += LONE_FLIGHT as u32;
+            flight!(from, to, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31);
+            line += LONE_FLIGHT;
         }
         let (from, to) = self.ends(peer, here, line);
         let (peer, here) = if PUT { (to, from) } else { (from, to) };
@@ -240,6 +270,13 @@ impl<const PUT: bool> Job<PUT> {
             }
         }
     }
+}
+
+/// Byte `at` of two runs, of which the second begins `gap` bytes after `gap_at`.
+#[inline(always)]
+fn beyond(at: u32, gap_at: u64, gap: u64) -> u64 {
+    let at = u64::from(at);
+    if at < gap_at { at } else { at + gap }
 }
 
 /// `address` one line of each member further, behind the optimiser's back: it would keep all addresses of a flight in
