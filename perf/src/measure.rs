@@ -1,11 +1,11 @@
-//! How a row is measured: the median of five repetitions, each one kernel that loops for some 8 ms between two events of
+//! How a row is measured: the median of five repetitions, each one kernel that loops for some 25 ms between two events of
 //! its stream, after a warm-up; the slowest PE counts where several take part.
 
 use shmem_host::{Error, Pe};
 use std::fmt;
 
 /// How long a repetition runs.
-const REPETITION: f64 = 0.008;
+const REPETITION: f64 = 0.025;
 
 /// One line of the output.
 pub(crate) struct Row {

@@ -82,11 +82,13 @@ fn meet<G: Tile, const QUIET: bool>(tile: G, team: Team) {
     let epoch = 1 + unsafe { arch::load::<u64>(epoch_at, Space::Symmetric, Strength::Weak) };
     // What the tile did before is ordered ahead of the words that its members set.
     arch::arrive::<G, QUIET>(tile, n);
-    for pe in tile.strided(n) {
+    // One thread takes its PEs in turn, and leaves itself out.
+    let others = |pe: &u32| !G::__LONE || *pe != me;
+    for pe in tile.strided(n).filter(others) {
         // SAFETY: as above; PE `pe` has the same layout.
         unsafe { arch::tell::<QUIET>(words + u64::from(me) * 8, epoch, pe) };
     }
-    for pe in tile.strided(n) {
+    for pe in tile.strided(n).filter(others) {
         let at = arch::heap_base() + words + u64::from(pe) * 8;
         arch::spin(&arch::watch(at, 8, ">=", epoch), || {
             // SAFETY: as above.
