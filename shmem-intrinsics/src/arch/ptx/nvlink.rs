@@ -131,6 +131,11 @@ pub(crate) fn watch(_address: u64, _bytes: usize, _comparison: &'static str, _va
     Watch
 }
 
+#[inline(always)]
+pub(crate) fn watch_any(first: Watch, _count: u64, _stride: usize, _each: bool) -> Watch {
+    first
+}
+
 /// Polls between two looks at the abort word and the clock.
 const SPINS: u32 = 256;
 
