@@ -1,7 +1,9 @@
 //! What the assembler makes of the kernels: the machine instructions that the lowering promises, and no others.
 
 use shmem::Kernel;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 
 /// The machine code of one kernel for sm_90, a line per instruction, or nothing where the tools are missing.
 struct Sass {
@@ -21,11 +23,7 @@ impl Sass {
             println!("skipped: no PTX, or no ptxas and cuobjdump");
             return None;
         };
-        let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let name = K::SYMBOL.replace('$', "_");
-        let (ptx, cubin) = (folder.join(format!("{name}.ptx")), folder.join(format!("{name}.cubin")));
-        std::fs::write(&ptx, image.ptx).unwrap();
-        output(Command::new(ptxas).args(["-arch=sm_90", "-o"]).arg(&cubin).arg(&ptx));
+        let cubin = assembled(&ptxas, K::images().id, image.ptx);
         let text = output(Command::new(cuobjdump).args(["-sass", "-fun", K::SYMBOL]).arg(&cubin));
         let instructions: Vec<String> = text
             .lines()
@@ -37,12 +35,33 @@ impl Sass {
         Some(Self { instructions })
     }
 
+    /// Read-modify-writes of device memory whose text has all parts.
+    fn atomics(&self, parts: &[&str]) -> usize {
+        let atomic = |i: &&String| i.contains("ATOMG.") || i.contains("RED.") || i.contains("REDG.");
+        let all = self.instructions.iter().filter(atomic);
+        all.filter(|i| parts.iter().all(|p| i.contains(p))).count()
+    }
+
     fn count(&self, parts: &[&str]) -> usize {
         self.instructions
             .iter()
             .filter(|i| parts.iter().all(|p| i.contains(p)))
             .count()
     }
+}
+
+/// The machine code of all kernels of a package: the assembler is slow, and tests share what it makes.
+fn assembled(ptxas: &Path, id: u64, text: &str) -> PathBuf {
+    static DONE: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+    let mut done = DONE.lock().unwrap();
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (ptx, cubin) = (folder.join(format!("{id:x}.ptx")), folder.join(format!("{id:x}.cubin")));
+    if !done.contains(&id) {
+        std::fs::write(&ptx, text).unwrap();
+        output(Command::new(ptxas).args(["-arch=sm_90", "-o"]).arg(&cubin).arg(&ptx));
+        done.push(id);
+    }
+    cubin
 }
 
 fn output(command: &mut Command) -> String {
@@ -98,6 +117,51 @@ fn signals_and_waits_are_at_system_scope() {
     assert!(sass.count(&["MEMBAR", ".SYS"]) >= 1);
     // ld.acquire.sys, and the abort word by ld.relaxed.sys.
     assert!(sass.count(&["LDG", "STRONG.SYS"]) >= 2);
+}
+
+#[test]
+fn atomics_at_a_pe_are_at_system_scope() {
+    use conformance::atomic::{add_up, every_operation, lock};
+    for (name, sass, least) in [
+        ("u64", Sass::of::<every_operation<u64>>(), 14),
+        ("i32", Sass::of::<every_operation<i32>>(), 14),
+        ("f64", Sass::of::<add_up<f64>>(), 4),
+        ("F16x2", Sass::of::<add_up<shmem::F16x2>>(), 4),
+        ("Bf16x2", Sass::of::<add_up<shmem::Bf16x2>>(), 4),
+        ("lock", Sass::of::<lock>(), 2),
+    ] {
+        let Some(sass) = sass else { return };
+        let (all, system) = (sass.atomics(&[]), sass.atomics(&[".STRONG.SYS"]));
+        assert!(
+            all == system && all >= least,
+            "{name}: {system} of {all} {:#?}",
+            sass.instructions
+        );
+        assert_eq!(sass.count(&["LDL"]) + sass.count(&["STL"]), 0, "{name}: local memory");
+    }
+    // Pairs of f16 have an instruction; those of bf16 have one from sm_90 on only.
+    let (Some(pairs), Some(looped)) = (Sass::of::<add_up<shmem::F16x2>>(), Sass::of::<add_up<shmem::Bf16x2>>()) else {
+        return;
+    };
+    assert_eq!(pairs.atomics(&["ADD.F16x2"]), 4);
+    assert!(looped.atomics(&["CAS"]) >= 4);
+}
+
+#[test]
+fn atomics_of_a_word_are_at_its_scope() {
+    let Some(sass) = Sass::of::<conformance::word::add_up<i32>>() else {
+        return;
+    };
+    for scope in [".SM", ".GPU", ".SYS"] {
+        // Two without a result, four with one.
+        assert_eq!(
+            sass.atomics(&["ADD.STRONG", scope]),
+            6,
+            "{scope}: {:#?}",
+            sass.instructions
+        );
+    }
+    assert!(sass.count(&["ATOMS."]) >= 6, "shared memory");
 }
 
 #[test]
