@@ -9,8 +9,8 @@
 //! | [`fetch_inc`], [`inc`] | integers | `fetch_inc`, `inc` | `atom.add`, `red.add` |
 //! | [`fetch_and`], [`and`], [`fetch_or`], [`or`], [`fetch_xor`], [`xor`] | integers | the same names | `atom.and`, `red.and`, .. |
 //!
-//! Integers are i32, u32, i64, u64, and their sums wrap; all types are those and f32, f64, [`F16x2`](crate::F16x2),
-//! [`Bf16x2`](crate::Bf16x2). The halves of a pair are added each by itself: a reader may see one sum without the other.
+//! Integers are i32, u32, i64, u64, and their sums wrap; all types are those and f32, f64, [`F16x2`],
+//! [`Bf16x2`]. The halves of a pair are added each by itself: a reader may see one sum without the other.
 //! A GPU's f32 sums take subnormal numbers for zero.
 //!
 //! **Ordering.** They are relaxed and at system scope: atomic with every PE's, and order nothing else. Those without a

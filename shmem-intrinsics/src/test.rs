@@ -2,7 +2,7 @@
 //!
 //! | call | returns | OpenSHMEM, NVSHMEM |
 //! |---|---|---|
-//! | [`test`] | the value, where it stands in the relation | `test` |
+//! | [`test()`] | the value, where it stands in the relation | `test` |
 //! | [`test_all`] | whether all do | `test_all`, `_all_vector` |
 //! | [`test_any`] | the index of one that does | `test_any`, `_any_vector` |
 //! | [`test_some`] | how many do, and which | `test_some`, `_some_vector` |

@@ -11,6 +11,10 @@ use core::marker::PhantomData;
 
 /// A word that can be waited on: [`Signal`](crate::Signal), [`Counter`](crate::Counter), `Sym` of u32, i32,
 /// u64, i64, and [`Word`](crate::Word) of those.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be waited on",
+    note = "words to wait for are Signal, Counter, and Sym or Word of u32, i32, u64, i64: for a u16 use u32"
+)]
 pub trait WaitWord: Copy {
     /// What it holds.
     type Value: Copy + PartialOrd;

@@ -143,9 +143,10 @@ impl<'a> Report<'a> {
             let now = unsafe { memory::load(watch.address + i * u64::from(watch.stride), watch.bytes) };
             number(now as u64, watch.bytes)
         };
-        let wanted = match watch.each {
-            true => "a value of its own".to_owned(),
-            false => number(watch.value, watch.bytes),
+        let wanted = if watch.each {
+            "a value of its own".to_owned()
+        } else {
+            number(watch.value, watch.bytes)
         };
         let (bytes, comparison) = (watch.bytes, watch.comparison);
         if watch.count == 1 {

@@ -25,7 +25,7 @@ macro_rules! pairs { ($($t:ident $half:ident $largest:literal;)*) => { $(impl Su
     const LARGEST: u64 = $largest;
     fn from_number(n: u64) -> Self { $t([$half::from_f32(n as f32), $half::from_f32(n as f32 / 2.0)]) }
     fn number(self) -> u64 { self.0[0].to_f32() as u64 }
-    fn is_whole(self) -> bool { self.0[1].to_f32() * 2.0 == self.0[0].to_f32() }
+    fn is_whole(self) -> bool { (self.0[1].to_f32() * 2.0).to_bits() == self.0[0].to_f32().to_bits() }
 })* } }
 pairs! { F16x2 f16 2048; Bf16x2 bf16 256; }
 
@@ -148,7 +148,7 @@ integer! { i32 u32; u32 u32; i64 u64; u64 u64; }
 #[kernel(collective)]
 pub fn lock(all: Collective, lock: SymSlice<u32>, count: SymSlice<u64>, rounds: u32) {
     let (lock, count) = (lock.at(0), count.at(0));
-    if thread::index() % 8 == 0 {
+    if thread::index().is_multiple_of(8) {
         let mut round = 0;
         while round < rounds {
             shmem::spin_until(|| shmem::compare_swap_acqrel(lock, 0, 1, 0) == 0);

@@ -1,4 +1,5 @@
-//! Atomic accesses: `asm!` with order and scope spelled out, because core's read-modify-writes lose both (docs: decisions).
+//! Atomic accesses: `asm!` with order and scope spelled out, because rustc lowers core's read-modify-writes
+//! to a bare `atom`: relaxed and at gpu scope, which is wrong for peers.
 //!
 //! | function | instruction |
 //! |---|---|
