@@ -49,7 +49,7 @@ where
     let mut i = u64::from(tile.rank());
     while i < query.len() {
         if !words.__excluded(i) {
-            arch::spin(&query.watch(i), || query.holds(i));
+            query.wait(i);
         }
         i += u64::from(tile.size());
     }

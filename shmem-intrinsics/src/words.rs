@@ -296,23 +296,26 @@ where
         );
     }
 
-    /// What the simulator reports of a wait for word i.
+    /// Waits until word i does. Its value is read once.
     #[inline(always)]
     #[track_caller]
-    pub(crate) fn watch(&self, i: u64) -> arch::Watch {
-        let value = self.until.value.__value(i);
-        arch::watch(
-            self.words.__word(i).__address(),
-            size_of::<<S::Word as WaitWord>::Value>(),
-            R::NAME,
-            <S::Word as WaitWord>::__bits(value),
-        )
+    pub(crate) fn wait(&self, i: u64) {
+        let (word, value) = (self.words.__word(i), self.until.value.__value(i));
+        arch::spin(&Self::watch(word, value), || R::holds(word.__acquire(), value));
     }
 
-    /// What it reports of a wait for any of them.
+    /// What the simulator reports of a wait for any of them.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn watch_any(&self) -> arch::Watch {
-        arch::watch_any(self.watch(0), self.len(), S::__STRIDE, A::__EACH)
+        let first = Self::watch(self.words.__word(0), self.until.value.__value(0));
+        arch::watch_any(first, self.len(), S::__STRIDE, A::__EACH)
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn watch(word: S::Word, value: <S::Word as WaitWord>::Value) -> arch::Watch {
+        let bytes = size_of::<<S::Word as WaitWord>::Value>();
+        arch::watch(word.__address(), bytes, R::NAME, <S::Word as WaitWord>::__bits(value))
     }
 }

@@ -116,9 +116,10 @@ pub fn between_blocks(data: Global<u64>, flags: Global<u32>, rounds: u32, wrong:
         mine.store(thread::index(), value(b, thread::index(), round));
         match round % 3 {
             0 => {
-                scope::fence::<Gpu>();
                 Block.sync();
                 if Block.leader() {
+                    // Behind the block's barrier, so that it covers the other threads' stores.
+                    scope::fence::<Gpu>();
                     there.word::<Gpu>((b + 1) % n).store(round);
                 }
             }
