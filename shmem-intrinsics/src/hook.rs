@@ -93,6 +93,44 @@ pub enum AtomicOp {
     Or,
     /// Bitwise exclusive or.
     Xor,
+    /// The word as it is.
+    Fetch,
+    /// The operand; nobody asks for the old value.
+    Set,
+    /// Sum as f32.
+    AddF32,
+    /// Sum as f64.
+    AddF64,
+    /// Two sums as f16: the word need not change as a whole.
+    AddF16x2,
+    /// Two sums as bf16: the word need not change as a whole.
+    AddBf16x2,
+}
+
+/// Which threads see an access as atomic, and its order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// Those of the block.
+    Cta,
+    /// Those of the device.
+    Gpu,
+    /// All.
+    System,
+}
+
+/// An atomic access to a word of 4 or 8 bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Atomic {
+    /// What it does.
+    pub op: AtomicOp,
+    /// What it does it with.
+    pub operand: u64,
+    /// What a compare-and-swap compares with.
+    pub comparand: u64,
+    /// For whom it is atomic.
+    pub scope: Scope,
+    /// Whether the old value is asked for; an operation on a PE is put-like where it is not.
+    pub fetches: bool,
 }
 
 /// What a signal does to its word.
@@ -153,6 +191,25 @@ pub struct Watch {
     pub comparison: &'static str,
     /// What it is compared with.
     pub value: u64,
+    /// How many words there are, any of which will do: some of them may be left out.
+    pub count: u64,
+    /// From one to the next, in bytes.
+    pub stride: u32,
+    /// Each has a value of its own, and `value` is the first's.
+    pub each: bool,
+}
+
+impl Watch {
+    /// A wait of which only a closure knows what it is for.
+    pub const CLOSURE: Self = Self {
+        address: 0,
+        bytes: 0,
+        comparison: "",
+        value: 0,
+        count: 1,
+        stride: 0,
+        each: false,
+    };
 }
 
 /// Runs lanes where there is no GPU. Every method is called from inside a lane, which [`Lane`] describes.
@@ -165,8 +222,12 @@ pub trait Machine {
     fn load(&self, access: Access, at: At) -> u128;
     /// Stores the low bytes.
     fn store(&self, access: Access, value: u128, at: At);
-    /// Read-modify-write at system scope; returns the old value.
-    fn atomic(&self, access: Access, op: AtomicOp, operand: u64, comparand: u64, at: At) -> u64;
+    /// Atomic access to memory that the lane reaches; returns the old value.
+    fn atomic(&self, access: Access, atomic: &Atomic, at: At) -> u64;
+    /// Atomic access to a word in a PE's heap, as an operation of its own; returns the old value.
+    fn atomic_at(&self, offset: u64, bytes: u32, pe: u32, strength: Strength, atomic: &Atomic, at: At) -> u64;
+    /// Orders this lane's loads and stores, for the threads in the scope.
+    fn fence_memory(&self, scope: Scope, at: At);
     /// put, put_nbi and put_signal.
     fn put(&self, transfer: &Transfer, at: At);
     /// get and get_nbi.

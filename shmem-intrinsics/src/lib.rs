@@ -11,8 +11,12 @@
 //! | [`signal`] | [`Signal`], [`Counter`], [`signal_op`] | `nvshmemx_signal_op` |
 //! | [`wait`] | [`wait_until`], [`spin_until`] | `nvshmem_signal_wait_until` |
 //! | [`relaxed`] | signals and waits that order nothing | |
+//! | [`atomic`] | [`fetch_add`], [`compare_swap`], [`swap`], ..: words at any PE | `nvshmem_TYPE_atomic_..` |
+//! | [`mod@ptr`] | [`fn@ptr`], [`PeerPtr`]: a peer's memory, mapped | `nvshmem_ptr` |
+//! | [`wait_many`], [`mod@test`], [`words`] | [`wait_until_all`], [`wait_until_any`], [`fn@test`], ..: several words, without waiting | `nvshmem_TYPE_wait_until_any` .. |
 //! | [`order`] | [`fence`], [`quiet`], [`flush`] | `nvshmem_fence`, `nvshmem_quiet` |
 //! | [`collective`] | [`Collective`]: barrier, sync | `nvshmem_barrier_all` |
+//! | [`word`], [`scope`] | [`Word`], [`scope::fence`]: atomics on ordinary memory, by scope | `cuda::atomic_ref` |
 //! | [`thread`], [`warp`] | indices, shuffles, votes | CUDA |
 //! | [`fault`], [`state`] | what happens on an error; what a kernel knows of its PE | |
 //!
@@ -39,6 +43,7 @@
 extern crate self as shmem;
 
 mod arch;
+pub mod atomic;
 pub mod collective;
 pub mod fault;
 pub mod get;
@@ -47,8 +52,10 @@ pub mod global;
 pub mod hook;
 mod kernel;
 pub mod order;
+pub mod ptr;
 pub mod relaxed;
 pub mod rma;
+pub mod scope;
 pub mod shared;
 pub mod signal;
 mod slice;
@@ -56,11 +63,17 @@ pub mod state;
 pub mod strided;
 pub mod sym;
 pub mod team;
+pub mod test;
 pub mod thread;
 pub mod tile;
+pub mod vector;
 pub mod wait;
+pub mod wait_many;
 pub mod warp;
+pub mod word;
+pub mod words;
 
+pub use atomic::*;
 pub use bytemuck::{self, Pod, Zeroable};
 pub use collective::Collective;
 pub use get::{Destination, get, get_nbi};
@@ -68,6 +81,7 @@ pub use global::Global;
 pub use half::{bf16, f16};
 pub use kernel::*;
 pub use order::{fence, flush, quiet};
+pub use ptr::{PeerPtr, ptr};
 pub use rma::{Source, g, p, put, put_nbi, put_signal, put_signal_nbi};
 pub use shared::Shared;
 /// ```
@@ -112,13 +126,18 @@ pub use shmem_macros::kernel;
 /// }).unwrap();
 /// ```
 pub use shmem_macros::shared;
-pub use signal::{Action, Counter, CounterWord, Signal, SignalWord, signal_fetch, signal_op};
+pub use signal::{Action, Counter, CounterWord, Signal, SignalWord, signal_fetch, signal_op, signal_reset};
 pub use slice::Index;
 pub use strided::{iget, iget_nbi, iput, iput_nbi};
 pub use sym::{Sym, SymSlice};
 pub use team::{Target, Team, my_pe, n_pes, world};
+pub use test::{test, test_all, test_any, test_some};
 pub use tile::{Block, InBlock, SubWarp, Thread, Tile, Warp};
+pub use vector::{Bf16x2, F16x2};
 pub use wait::{eq, ge, gt, le, lt, ne, spin_until, wait_until};
+pub use wait_many::{wait_until_all, wait_until_any, wait_until_some};
+pub use word::Word;
+pub use words::{Against, Except, Found, Words};
 
 /// What a kernel's source usually needs: `use shmem::prelude::*`.
 pub mod prelude {

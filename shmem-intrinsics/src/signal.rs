@@ -173,6 +173,28 @@ pub fn signal_op<A: Action>(action: A, to: impl Target) {
     arch::signal(action, team::checked(to));
 }
 
+/// Sets this PE's own signal to 0. One thread calls it. Orders nothing: the PE that sets the signal next must do so
+/// after this, say once a signal of ours has told it.
+///
+/// NVSHMEM `nvshmemx_signal_reset`; PTX `st.relaxed.sys`.
+///
+/// ```
+/// use shmem::prelude::*;
+/// shmem_sim::run(2, 1, 1, || {
+///     let ready = shmem_sim::signals(1).at(0);
+///     shmem::signal_op(ready.set(1), 1 - shmem::my_pe());
+///     shmem::wait_until(Thread, ready, eq(1));
+///     shmem::signal_reset(ready);
+///     assert_eq!(shmem::signal_fetch(ready), 0);
+/// }).unwrap();
+/// ```
+#[inline(always)]
+#[track_caller]
+pub fn signal_reset(signal: Signal) {
+    // SAFETY: `at` found it inside a live object.
+    unsafe { arch::store(signal.address(), 0u64, Space::Symmetric, Strength::Relaxed) }
+}
+
 /// This PE's own signal, now. Orders nothing; a wait acquires.
 ///
 /// OpenSHMEM 1.5 `shmem_signal_fetch`; PTX `ld.relaxed.sys`.

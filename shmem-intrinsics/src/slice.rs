@@ -148,7 +148,7 @@ macro_rules! slice_methods {
             /// Byte position of element i, checked.
             #[inline(always)]
             #[track_caller]
-            fn position(self, i: impl crate::Index) -> u64 {
+            pub(crate) fn position(self, i: impl crate::Index) -> u64 {
                 let i = i.index();
                 crate::fault::check(i < self.len, crate::fault::FaultKind::Index, i, self.len);
                 self.$start + i * size_of::<T>() as u64

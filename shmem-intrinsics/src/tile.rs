@@ -30,7 +30,8 @@ pub unsafe trait Tile: Copy {
     /// }).unwrap();
     /// ```
     fn sync(self);
-    /// The leader's value, in every member. All call it; what the others pass is ignored.
+    /// The leader's value, in every member. All call it; what the others pass is ignored. What the leader did before is
+    /// visible to all after, as with [`sync`](Self::sync).
     ///
     /// ```
     /// use shmem::prelude::*;
@@ -181,6 +182,8 @@ unsafe impl<const N: u32> Tile for SubWarp<N> {
     #[inline(always)]
     #[track_caller]
     fn broadcast(self, value: u64) -> u64 {
+        // A shuffle alone orders no memory.
+        self.sync();
         self.shuffle(value, 0)
     }
     #[cfg(not(target_arch = "nvptx64"))]

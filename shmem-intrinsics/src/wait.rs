@@ -1,4 +1,4 @@
-//! Waiting for a word that another PE writes.
+//! Waiting for a word that another PE writes; [`wait_many`](crate::wait_many) waits for several.
 //!
 //! Every wait is bounded: past the world's time limit it is a fault ([`FaultKind::TimeLimit`](crate::fault::FaultKind)), and once a PE has failed it
 //! ends with [`FaultKind::PeerFailed`](crate::fault::FaultKind). Nothing hangs.
@@ -9,7 +9,12 @@ use crate::sym::Sym;
 use crate::tile::Tile;
 use core::marker::PhantomData;
 
-/// A word that can be waited on: [`Signal`](crate::Signal), [`Counter`](crate::Counter), and `Sym` of u32, i32, u64, i64.
+/// A word that can be waited on: [`Signal`](crate::Signal), [`Counter`](crate::Counter), `Sym` of u32, i32,
+/// u64, i64, and [`Word`](crate::Word) of those.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be waited on",
+    note = "words to wait for are Signal, Counter, and Sym or Word of u32, i32, u64, i64: for a u16 use u32"
+)]
 pub trait WaitWord: Copy {
     /// What it holds.
     type Value: Copy + PartialOrd;

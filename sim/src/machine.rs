@@ -5,7 +5,7 @@ use crate::memory;
 use crate::net::{Origin, Remote};
 use crate::queue::Paused;
 use shmem::fault::FaultKind;
-use shmem::hook::{Access, At, AtomicOp, Group, Machine, SignalUpdate, Transfer, Watch};
+use shmem::hook::{Access, At, Atomic, Group, Machine, Scope, SignalUpdate, Strength, Transfer, Watch};
 use shmem::state::FaultRecord;
 use std::ops::Range;
 
@@ -170,13 +170,25 @@ impl Machine for Lane {
         unsafe { self.world().memory.store(access.address, access.bytes, value) };
     }
 
-    fn atomic(&self, access: Access, op: AtomicOp, operand: u64, comparand: u64, _: At) -> u64 {
+    fn atomic(&self, access: Access, atomic: &Atomic, _: At) -> u64 {
+        let Atomic {
+            op, operand, comparand, ..
+        } = *atomic;
         // SAFETY: as in `load`.
         unsafe {
             self.world()
                 .memory
                 .atomic(access.address, access.bytes, op, operand, comparand)
         }
+    }
+
+    fn atomic_at(&self, offset: u64, bytes: u32, pe: u32, strength: Strength, atomic: &Atomic, at: At) -> u64 {
+        let to = self.remote(pe, offset, bytes.into(), at);
+        self.world().net.atomic(self.origin(at), to, bytes, strength, atomic)
+    }
+
+    fn fence_memory(&self, _: Scope, _: At) {
+        // Memory that a lane reaches is sequentially consistent here.
     }
 
     fn put(&self, transfer: &Transfer, at: At) {

@@ -3,6 +3,7 @@
 use crate::config::SimError;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use shmem::hook::AtomicOp;
+use shmem::{bf16, f16};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -196,7 +197,29 @@ unsafe fn store(address: u64, bytes: u32, value: u128) {
     }
 }
 
-macro_rules! atomics { ($($name:ident: $atomic:ident, $t:ty;)*) => { $(
+/// The sum that a word of 4 bytes holds after an addition.
+fn sum_u32(op: AtomicOp, old: u32, operand: u32) -> u32 {
+    match op {
+        AtomicOp::AddF32 => (f32::from_bits(old) + f32::from_bits(operand)).to_bits(),
+        AtomicOp::AddF16x2 => halves(old, operand, |a, b| (f16::from_bits(a) + f16::from_bits(b)).to_bits()),
+        AtomicOp::AddBf16x2 => halves(old, operand, |a, b| (bf16::from_bits(a) + bf16::from_bits(b)).to_bits()),
+        _ => unreachable!("{op:?} of 4 bytes"),
+    }
+}
+
+/// The sum that a word of 8 bytes holds after an addition.
+fn sum_u64(op: AtomicOp, old: u64, operand: u64) -> u64 {
+    match op {
+        AtomicOp::AddF64 => (f64::from_bits(old) + f64::from_bits(operand)).to_bits(),
+        _ => unreachable!("{op:?} of 8 bytes"),
+    }
+}
+
+fn halves(a: u32, b: u32, f: impl Fn(u16, u16) -> u16) -> u32 {
+    u32::from(f(a as u16, b as u16)) | u32::from(f((a >> 16) as u16, (b >> 16) as u16)) << 16
+}
+
+macro_rules! atomics { ($($name:ident: $atomic:ident, $t:ty, $sum:ident;)*) => { $(
     /// # Safety
     /// A live, aligned word.
     unsafe fn $name(address: u64, op: AtomicOp, operand: $t, comparand: $t) -> $t {
@@ -212,10 +235,18 @@ macro_rules! atomics { ($($name:ident: $atomic:ident, $t:ty;)*) => { $(
                     Ok(old) | Err(old) => old,
                 }
             }
+            AtomicOp::Fetch => word.load(Ordering::SeqCst),
+            AtomicOp::Set => word.swap(operand, Ordering::SeqCst),
+            AtomicOp::AddF32 | AtomicOp::AddF64 | AtomicOp::AddF16x2 | AtomicOp::AddBf16x2 => {
+                let sum = |old| Some($sum(op, old, operand));
+                match word.fetch_update(Ordering::SeqCst, Ordering::SeqCst, sum) {
+                    Ok(old) | Err(old) => old,
+                }
+            }
         }
     }
 )* } }
-atomics! { atomic_u32: AtomicU32, u32; atomic_u64: AtomicU64, u64; }
+atomics! { atomic_u32: AtomicU32, u32, sum_u32; atomic_u64: AtomicU64, u64, sum_u64; }
 
 #[cfg(test)]
 mod tests {
@@ -274,6 +305,52 @@ mod tests {
                     memory.atomic(at, bytes, op, operand, comparand);
                     assert_eq!(load(at, bytes), after, "{op:?} of {bytes} bytes");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn sums_of_floats_are_those_of_their_type() {
+        let (memory, at) = memory();
+        let pair = |a: u16, b: u16| u64::from(a) | u64::from(b) << 16;
+        let (h, b) = (|x| f16::from_f32(x).to_bits(), |x| bf16::from_f32(x).to_bits());
+        let steps = [
+            (
+                AtomicOp::AddF32,
+                4,
+                1.5f32.to_bits().into(),
+                (-0.25f32).to_bits().into(),
+                1.25f32.to_bits().into(),
+            ),
+            (
+                AtomicOp::AddF64,
+                8,
+                1.5f64.to_bits(),
+                2e300f64.to_bits(),
+                2e300f64.to_bits(),
+            ),
+            // The half that overflows leaves the other alone.
+            (
+                AtomicOp::AddF16x2,
+                4,
+                pair(h(60000.0), h(1.0)),
+                pair(h(60000.0), h(0.5)),
+                pair(h(f32::INFINITY), h(1.5)),
+            ),
+            (
+                AtomicOp::AddBf16x2,
+                4,
+                pair(b(256.0), b(-1.0)),
+                pair(b(1.0), b(1.0)),
+                pair(b(256.0), b(0.0)),
+            ),
+        ];
+        for (op, bytes, old, operand, after) in steps {
+            // SAFETY: inside the heap, aligned.
+            unsafe {
+                memory.atomic(at, bytes, AtomicOp::Set, old, 0);
+                assert_eq!(memory.atomic(at, bytes, op, operand, 0), old);
+                assert_eq!(memory.atomic(at, bytes, AtomicOp::Fetch, 0, 0), after, "{op:?}");
             }
         }
     }

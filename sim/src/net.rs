@@ -4,7 +4,7 @@
 //! hold them back, within what the ordering contract allows, and nothing else changes.
 
 use crate::memory::{self, Memory};
-use shmem::hook::{self, At, AtomicOp, SignalOp, SignalUpdate};
+use shmem::hook::{self, At, Atomic, AtomicOp, SignalOp, SignalUpdate, Strength};
 use std::rc::Rc;
 
 /// Who issues an operation, and from which source line.
@@ -40,6 +40,8 @@ pub(crate) trait Network {
     fn g(&self, origin: Origin<'_>, from: Remote, bytes: u32) -> u128;
     /// Updates a signal or counter.
     fn signal(&self, origin: Origin<'_>, to: u32, update: SignalUpdate, relaxed: bool);
+    /// Atomic access to a word of 4 or 8 bytes; returns the old value where `atomic.fetches`.
+    fn atomic(&self, origin: Origin<'_>, to: Remote, bytes: u32, strength: Strength, atomic: &Atomic) -> u64;
     /// Later operations of the origin take effect behind its earlier ones.
     fn fence(&self, origin: Origin<'_>);
     /// The origin's earlier operations are done.
@@ -102,6 +104,14 @@ impl Network for InOrder {
                 }
             }
         }
+    }
+
+    fn atomic(&self, _: Origin<'_>, to: Remote, bytes: u32, _: Strength, atomic: &Atomic) -> u64 {
+        let Atomic {
+            op, operand, comparand, ..
+        } = *atomic;
+        // SAFETY: as in `p`.
+        unsafe { self.memory.atomic(self.address(to), bytes, op, operand, comparand) }
     }
 
     fn fence(&self, _: Origin<'_>) {}

@@ -17,7 +17,7 @@ pub(crate) struct WarpId {
 pub(crate) struct Paused {
     pub(crate) slot: u32,
     pub(crate) thread: u32,
-    /// The word it waits for, as it was; None where a closure decides.
+    /// The word it waits for, as it was; None where a closure decides, or several words do.
     word: Option<Word>,
     /// It looked at the clock: time alone may let it go on.
     pub(crate) reads_clock: bool,
@@ -32,7 +32,7 @@ struct Word {
 
 impl Paused {
     pub(crate) fn new(slot: u32, thread: u32, watch: &Watch, reads_clock: bool) -> Self {
-        let word = (watch.address != 0).then(|| Word {
+        let word = (watch.address != 0 && watch.count == 1).then(|| Word {
             address: watch.address,
             bytes: watch.bytes,
             // SAFETY: a watched word is live as long as its lane waits.
@@ -46,7 +46,7 @@ impl Paused {
         }
     }
 
-    /// Whether a closure decides, which may look at anything.
+    /// Whether more than one word decides.
     pub(crate) fn on_closure(&self) -> bool {
         self.word.is_none()
     }

@@ -16,6 +16,9 @@ const BLOCKS_TOLD: usize = 32;
 /// Runs of numbers that a list has.
 const RUNS_TOLD: usize = 8;
 
+/// Words of a wait for any of several.
+const WORDS_TOLD: u64 = 8;
+
 pub(crate) struct Report<'a> {
     text: String,
     world: &'a World,
@@ -135,12 +138,30 @@ impl<'a> Report<'a> {
             Some((pe, offset)) => format!("symmetric offset {offset:#x} of PE {pe}"),
             None => format!("address {:#x}", watch.address),
         };
-        // SAFETY: the lane still waits for the word.
-        let now = unsafe { memory::load(watch.address, watch.bytes) } as u64;
-        let (now, wanted) = (number(now, watch.bytes), number(watch.value, watch.bytes));
+        let word = |i: u64| {
+            // SAFETY: the lane still waits for the words.
+            let now = unsafe { memory::load(watch.address + i * u64::from(watch.stride), watch.bytes) };
+            number(now as u64, watch.bytes)
+        };
+        let wanted = if watch.each {
+            "a value of its own".to_owned()
+        } else {
+            number(watch.value, watch.bytes)
+        };
+        let (bytes, comparison) = (watch.bytes, watch.comparison);
+        if watch.count == 1 {
+            return format!(
+                "a word: the {bytes} bytes at {place} are {}, wanted {comparison} {wanted}",
+                word(0)
+            );
+        }
+        let values: Vec<String> = (0..watch.count.min(WORDS_TOLD)).map(word).collect();
         format!(
-            "a word: the {} bytes at {place} are {now}, wanted {} {wanted}",
-            watch.bytes, watch.comparison
+            "any of {} words, or of some of them: from {place} on, {bytes} bytes each, they are {}{}, wanted {comparison} \
+             {wanted}",
+            watch.count,
+            values.join(", "),
+            if watch.count > WORDS_TOLD { ", .." } else { "" }
         )
     }
 

@@ -27,6 +27,28 @@ fn assert_told(report: &str, parts: &[&str]) {
 }
 
 #[test]
+fn a_deadlock_tells_the_words_of_which_any_would_do() {
+    let report = deadlock(Sim::new(1).block(2).seed(4).run(|| {
+        let words = shmem_sim::symmetric_with(10, |_, i| i as i32 - 1);
+        let values = shmem_sim::symmetric_with(10, |_, _| 100i32);
+        if Block.leader() {
+            shmem::wait_until_any(Thread, words, gt(20));
+        } else {
+            shmem::wait_until_some(Thread, words.slice(0..3), ge(values.slice(0..3)), &mut [0; 3]);
+        }
+    }));
+    assert_told(
+        &report,
+        &[
+            "any of 10 words, or of some of them: from symmetric offset",
+            "of PE 0 on, 4 bytes each, they are -1, 0, 1, 2, 3, 4, 5, 6, .., wanted > 20",
+            "any of 3 words, or of some of them",
+            "they are -1, 0, 1, wanted >= a value of its own",
+        ],
+    );
+}
+
+#[test]
 fn a_deadlock_tells_who_waits_on_what() {
     let report = deadlock(Sim::new(2).block(70).seed(4).run(|| {
         let word = shmem_sim::signals(3).at(2);

@@ -8,7 +8,9 @@
 //! | `load store` | `asm!`, one instruction by size, space and strength | `Machine::load`, `store` |
 //! | `store_remote load_remote put put_signal signal` | stores and loads over NVLink (`ptx/nvlink.rs`) | `Machine::p`, `g`, `put`, `signal` |
 //! | `fence quiet flush` | fences and tile syncs | `Machine::fence`, .. |
+//! | `atomic::..` | `ld st atom red` with order and scope | `Machine::atomic`, `atomic_at`, `fence_memory` |
 //! | `spin` | bounded loop on the abort word and the clock | `Machine::pause` |
+//! | `pick` | a number from the clock | a count |
 //! | `fault` | record, abort words, exit | `Machine::fault` |
 //! | `scratch dynamic_shared` | addresses in shared memory | `Machine::shared` |
 
@@ -16,11 +18,13 @@
 mod hosted;
 #[cfg(target_arch = "nvptx64")]
 mod ptx;
+mod scope;
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub(crate) use hosted::*;
 #[cfg(target_arch = "nvptx64")]
 pub(crate) use ptx::*;
+pub(crate) use scope::{Order, Place, Target};
 
 use crate::Pod;
 

@@ -8,7 +8,7 @@ use crate::launch::Launch;
 use crate::memory::Heaps;
 use crate::stack::{Guard, StackPool, page_bytes};
 use crate::world::World;
-use shmem::hook::{Space, Strength};
+use shmem::hook::{AtomicOp, Space, Strength};
 use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -141,7 +141,14 @@ fn atomics_of_all_lanes_add_up() {
             space: Space::Symmetric,
             strength: Strength::Relaxed,
         };
-        lane.atomic(word, AtomicOp::Add, u64::from(lane.rank), 0, here());
+        let add = Atomic {
+            op: AtomicOp::Add,
+            operand: u64::from(lane.rank),
+            comparand: 0,
+            scope: Scope::System,
+            fetches: false,
+        };
+        lane.atomic(word, &add, here());
         lane.sync(Group::Block, here());
         assert_eq!(lane.load(word, here()), 99 * 100 / 2);
     });
@@ -152,14 +159,8 @@ fn atomics_of_all_lanes_add_up() {
 fn a_lane_that_waits_for_the_clock_goes_on() {
     let world = world_of(3, None, |lane| {
         let until = lane.now_ns() + 1_000_000 * u64::from(lane.rank);
-        let watch = Watch {
-            address: 0,
-            bytes: 0,
-            comparison: "",
-            value: 0,
-        };
         while lane.now_ns() < until {
-            lane.pause(&watch, here());
+            lane.pause(&Watch::CLOSURE, here());
         }
     });
     done(&world);

@@ -34,6 +34,10 @@ fn wrong(data: SymSlice<u32>, how: u32) {
             data.store(0, table[data.load(0) as usize + 3]);
         }
         8 => data.at(-1).store(1),
+        10 => _ = shmem::fetch_add(data.at(0), 1, shmem::n_pes() + 3),
+        11 => _ = shmem::test_all(Thread, data.slice(0..4), eq(data.slice(0..3))),
+        12 => _ = shmem::test_some(Thread, data.slice(0..4), eq(0), &mut [0; 3]),
+        13 => _ = shmem::ptr(data.at(0), shmem::n_pes() + 3).map(|x| x.store(1)),
         9 => assert!(data.is_empty(), "a kernel's own assertion"),
         _ => {}
     }
@@ -94,6 +98,22 @@ mod host {
             b: None,
         },
         fault("put of different lengths", 5, FaultKind::Length, 4, 3),
+        Fault {
+            name: "atomic at a PE out of range",
+            how: 10,
+            kind: FaultKind::Pe,
+            a: None,
+            b: None,
+        },
+        fault("a value too few for the words", 11, FaultKind::Length, 4, 3),
+        fault("too little room for indices", 12, FaultKind::Length, 3, 4),
+        Fault {
+            name: "pointer to a PE out of range",
+            how: 13,
+            kind: FaultKind::Pe,
+            a: None,
+            b: None,
+        },
         Fault {
             name: "a wait past the time limit",
             how: TIME_LIMIT,

@@ -10,18 +10,22 @@
     reason = "a test suite: the names say what is tested"
 )]
 
+pub mod atomic;
 pub mod barrier;
 pub mod fault;
 pub mod generic;
 pub mod get;
 pub mod order;
+pub mod ptr;
 pub mod put;
 pub mod refused;
 pub mod scalar;
 pub mod shared;
 pub mod signal;
 pub mod thread;
+pub mod wait_many;
 pub mod warp;
+pub mod word;
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod suite;

@@ -23,6 +23,10 @@ pub fn cases() -> Vec<Case> {
         crate::shared::CASES,
         crate::thread::CASES,
         crate::generic::CASES,
+        crate::atomic::CASES,
+        crate::word::CASES,
+        crate::ptr::CASES,
+        crate::wait_many::CASES,
         crate::refused::CASES,
     ]
     .concat()

@@ -35,6 +35,13 @@ impl Sass {
         Some(Self { instructions })
     }
 
+    /// Read-modify-writes of device memory whose text has all parts.
+    fn atomics(&self, parts: &[&str]) -> usize {
+        let atomic = |i: &&String| i.contains("ATOMG.") || i.contains("RED.") || i.contains("REDG.");
+        let all = self.instructions.iter().filter(atomic);
+        all.filter(|i| parts.iter().all(|p| i.contains(p))).count()
+    }
+
     fn count(&self, parts: &[&str]) -> usize {
         self.instructions
             .iter()
@@ -110,6 +117,51 @@ fn signals_and_waits_are_at_system_scope() {
     assert!(sass.count(&["MEMBAR", ".SYS"]) >= 1);
     // ld.acquire.sys, and the abort word by ld.relaxed.sys.
     assert!(sass.count(&["LDG", "STRONG.SYS"]) >= 2);
+}
+
+#[test]
+fn atomics_at_a_pe_are_at_system_scope() {
+    use conformance::atomic::{add_up, every_operation, lock};
+    for (name, sass, least) in [
+        ("u64", Sass::of::<every_operation<u64>>(), 14),
+        ("i32", Sass::of::<every_operation<i32>>(), 14),
+        ("f64", Sass::of::<add_up<f64>>(), 4),
+        ("F16x2", Sass::of::<add_up<shmem::F16x2>>(), 4),
+        ("Bf16x2", Sass::of::<add_up<shmem::Bf16x2>>(), 4),
+        ("lock", Sass::of::<lock>(), 2),
+    ] {
+        let Some(sass) = sass else { return };
+        let (all, system) = (sass.atomics(&[]), sass.atomics(&[".STRONG.SYS"]));
+        assert!(
+            all == system && all >= least,
+            "{name}: {system} of {all} {:#?}",
+            sass.instructions
+        );
+        assert_eq!(sass.count(&["LDL"]) + sass.count(&["STL"]), 0, "{name}: local memory");
+    }
+    // Pairs of f16 have an instruction; those of bf16 have one from sm_90 on only.
+    let (Some(pairs), Some(looped)) = (Sass::of::<add_up<shmem::F16x2>>(), Sass::of::<add_up<shmem::Bf16x2>>()) else {
+        return;
+    };
+    assert_eq!(pairs.atomics(&["ADD.F16x2"]), 4);
+    assert!(looped.atomics(&["CAS"]) >= 4);
+}
+
+#[test]
+fn atomics_of_a_word_are_at_its_scope() {
+    let Some(sass) = Sass::of::<conformance::word::add_up<i32>>() else {
+        return;
+    };
+    for scope in [".SM", ".GPU", ".SYS"] {
+        // Two without a result, four with one.
+        assert_eq!(
+            sass.atomics(&["ADD.STRONG", scope]),
+            6,
+            "{scope}: {:#?}",
+            sass.instructions
+        );
+    }
+    assert!(sass.count(&["ATOMS."]) >= 6, "shared memory");
 }
 
 #[test]

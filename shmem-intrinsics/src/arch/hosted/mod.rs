@@ -1,9 +1,15 @@
 //! Without a GPU: every call goes to the machine that runs the current lane.
 
+pub(crate) mod atomic;
+mod pick;
+
+pub(crate) use pick::pick;
+
 use super::{Extent, Space, Span, Strength};
 use crate::Pod;
 use crate::fault::FaultKind;
-use crate::hook::{self, Access, At, SignalOp, SignalUpdate, Transfer, Watch, current};
+pub(crate) use crate::hook::Watch;
+use crate::hook::{self, Access, At, SignalOp, SignalUpdate, Transfer, current};
 use crate::signal::Action;
 use crate::state::{DeviceState, FaultRecord};
 use crate::tile::Tile;
@@ -25,6 +31,12 @@ macro_rules! state_fields { ($($name:ident: $t:ty;)*) => { $(
     #[track_caller]
     pub(crate) fn $name() -> $t { state().$name }
 )* } }
+/// Where PE `pe`'s heap begins, for this PE's loads and stores. `pe` is in the world.
+#[track_caller]
+pub(crate) fn peer_base(pe: u32) -> u64 {
+    state().peer_base[pe as usize]
+}
+
 state_fields! { my_pe: u32; n_pes: u32; heap_base: u64; sync_words: u64; sync_epochs: u64; }
 
 #[track_caller]
@@ -267,6 +279,16 @@ pub(crate) fn watch(address: u64, bytes: usize, comparison: &'static str, value:
         bytes: bytes as u32,
         comparison,
         value,
+        ..Watch::CLOSURE
+    }
+}
+
+pub(crate) fn watch_any(first: Watch, count: u64, stride: usize, each: bool) -> Watch {
+    Watch {
+        count,
+        stride: stride as u32,
+        each,
+        ..first
     }
 }
 

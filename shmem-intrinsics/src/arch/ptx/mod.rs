@@ -5,21 +5,26 @@
 //! | `registers` | special registers, constant memory |
 //! | `converge` | barriers, shuffles, votes: LLVM intrinsics, never `asm!` |
 //! | `memory` | loads and stores by size, space and strength |
+//! | `atomic` | read-modify-writes by order and scope |
 //! | `nvlink` | put, put_signal, signal, fence, quiet, waits: the load/store path |
+//! | `pick` | where a fair look begins |
 //! | `copy` | the copy engine of put |
 //! | `fault` | what a thread does last |
 
+pub(crate) mod atomic;
 mod converge;
 mod copy;
 mod fault;
 mod memory;
 mod nvlink;
+mod pick;
 mod registers;
 
 pub(crate) use converge::*;
 pub(crate) use fault::fault;
 pub(crate) use memory::{load, store};
 pub(crate) use nvlink::*;
+pub(crate) use pick::pick;
 pub(crate) use registers::*;
 
 /// Slices of Pod types compare through this; core leaves it to the target's C library, which a GPU has not.

@@ -154,48 +154,36 @@ pub(crate) fn watch(_address: u64, _bytes: usize, _comparison: &'static str, _va
     Watch
 }
 
-/// Rounds of polls between two looks at the abort word and the clock.
-const ROUNDS: u32 = 32;
-/// Polls of a round, with nothing between them: each instruction there would delay the next look at the word.
-const POLLS: u32 = 8;
+#[inline(always)]
+pub(crate) fn watch_any(first: Watch, _count: u64, _stride: usize, _each: bool) -> Watch {
+    first
+}
+
+/// Polls between two looks at the abort word and the clock.
+const SPINS: u32 = 256;
 
 /// Calls `ready` until it is true. Looks at the abort word and the clock only now and then, so that it adds no latency.
 #[inline(always)]
 #[track_caller]
 pub(crate) fn spin(_watch: &Watch, mut ready: impl FnMut() -> bool) {
     let at = Location::caller();
-    let (mut rounds, mut since) = (0u32, 0u64);
-    loop {
-        let mut poll = 0;
-        while poll < POLLS {
-            if ready() {
-                return;
+    let (mut spins, mut since) = (0u32, 0u64);
+    while !ready() {
+        spins += 1;
+        if spins == SPINS {
+            spins = 0;
+            // SAFETY: the abort word lies in the system area of this PE's heap.
+            let aborted: u32 =
+                unsafe { super::memory::load(heap_base() + SystemArea::ABORT, Space::Symmetric, Strength::Relaxed) };
+            if aborted != 0 {
+                fault(FaultKind::PeerFailed, 0, 0, at);
             }
-            poll += 1;
+            let (now, limit) = (globaltimer(), time_limit_ns());
+            if since == 0 {
+                since = now;
+            } else if limit != 0 && now.wrapping_sub(since) > limit {
+                fault(FaultKind::TimeLimit, 0, now.wrapping_sub(since), at);
+            }
         }
-        rounds += 1;
-        if rounds == ROUNDS {
-            rounds = 0;
-            since = look_up(since, at);
-        }
     }
-}
-
-/// Whether to go on waiting: a fault where a PE has failed, or the limit has passed since `since` (0: since now).
-#[inline(always)]
-fn look_up(since: u64, at: &'static Location<'static>) -> u64 {
-    // SAFETY: the abort word lies in the system area of this PE's heap.
-    let aborted: u32 =
-        unsafe { super::memory::load(heap_base() + SystemArea::ABORT, Space::Symmetric, Strength::Relaxed) };
-    if aborted != 0 {
-        fault(FaultKind::PeerFailed, 0, 0, at);
-    }
-    let (now, limit) = (globaltimer(), time_limit_ns());
-    if since == 0 {
-        return now;
-    }
-    if limit != 0 && now.wrapping_sub(since) > limit {
-        fault(FaultKind::TimeLimit, 0, now.wrapping_sub(since), at);
-    }
-    since
 }
