@@ -3,13 +3,15 @@
 //! | file | what it holds | NVSHMEM |
 //! |---|---|---|
 //! | [`team`] | [`my_pe`], [`n_pes`], [`Team`], [`Target`]: who | `nvshmem_my_pe`, `nvshmem_team_t` |
-//! | [`tile`] | [`Thread`], [`SubWarp`], [`Warp`](type@Warp), [`Block`]: how many threads call together | suffixes `_warp`, `_block` |
+//! | [`tile`] | [`Thread`], [`SubWarp`], [`Warp`](type@Warp), [`WarpGroup`], [`Block`], [`Grid`]: how many threads call together | suffixes `_warp`, `_block` |
 //! | [`sym`] | [`SymSlice`], [`Sym`]: the same object on every PE | pointers into the symmetric heap |
 //! | [`global`], [`mod@shared`] | [`Global`], [`Shared`]: memory of one device, of one block | device pointers, `__shared__` |
 //! | [`rma`] | [`p`], [`g`], [`put`], [`put_nbi`], [`put_signal`] | `nvshmem_p`, `nvshmem_putmem` .. |
 //! | [`signal`] | [`Signal`], [`Counter`], [`signal_op`] | `nvshmemx_signal_op` |
 //! | [`wait`] | [`wait_until`], [`spin_until`] | `nvshmem_signal_wait_until` |
 //! | [`order`] | [`fence`], [`quiet`], [`flush`] | `nvshmem_fence`, `nvshmem_quiet` |
+//! | [`mod@batch`] | [`batch()`]: puts that are completed together | |
+//! | [`context`] | [`Ctx`], [`CtxSet`]: operations ordered and completed apart from others | `nvshmem_ctx_t` |
 //! | [`collective`] | [`Collective`]: barrier, sync | `nvshmem_barrier_all` |
 //! | [`thread`], [`warp`] | indices, shuffles, votes | CUDA |
 //! | [`fault`], [`state`] | what happens on an error; what a kernel knows of its PE | |
@@ -37,7 +39,9 @@
 extern crate self as shmem;
 
 mod arch;
+pub mod batch;
 pub mod collective;
+pub mod context;
 pub mod fault;
 pub mod global;
 #[cfg(not(target_arch = "nvptx64"))]
@@ -56,8 +60,10 @@ pub mod tile;
 pub mod wait;
 pub mod warp;
 
+pub use batch::{Batch, batch};
 pub use bytemuck::{self, Pod, Zeroable};
 pub use collective::Collective;
+pub use context::{BlockShared, Ctx, CtxSet, GridShared, Private, Sharing, default_context};
 pub use global::Global;
 pub use half::{bf16, f16};
 pub use kernel::*;
@@ -109,14 +115,14 @@ pub use shmem_macros::shared;
 pub use signal::{Action, Counter, CounterWord, Signal, SignalWord, signal_fetch, signal_op};
 pub use slice::Index;
 pub use sym::{Sym, SymSlice};
-pub use team::{Target, Team, my_pe, n_pes, world};
-pub use tile::{Block, InBlock, SubWarp, Thread, Tile, Warp};
+pub use team::{Target, Team, my_pe, n_pes, node, world};
+pub use tile::{Block, Grid, InBlock, SubWarp, Thread, Tile, Warp, WarpGroup};
 pub use wait::{eq, ge, gt, le, lt, ne, spin_until, wait_until};
 
 /// What a kernel's source usually needs: `use shmem::prelude::*`.
 pub mod prelude {
     pub use crate::collective::Collective;
-    pub use crate::tile::{Block, InBlock, SubWarp, Thread, Tile, Warp};
+    pub use crate::tile::{Block, Grid, InBlock, SubWarp, Thread, Tile, Warp, WarpGroup};
     pub use crate::wait::{eq, ge, gt, le, lt, ne};
     pub use crate::{
         Counter, CounterWord, Global, KernelArg, Pod, Shared, Signal, SignalWord, Sym, SymSlice, Target, Team,

@@ -170,7 +170,7 @@ impl Sym<CounterWord> {
 #[inline(always)]
 #[track_caller]
 pub fn signal_op<A: Action>(action: A, to: impl Target) {
-    arch::signal(action, team::checked(to));
+    arch::signal(action, team::peer(to));
 }
 
 /// This PE's own signal, now. Orders nothing; a wait acquires.

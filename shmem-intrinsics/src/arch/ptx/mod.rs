@@ -7,17 +7,20 @@
 //! | `memory` | loads and stores by size, space and strength |
 //! | `nvlink` | put, put_signal, signal, fence, quiet, waits: the load/store path |
 //! | `copy` | the copy engine of put |
+//! | `meet` | barriers made of words: of a grid, of some warps |
 //! | `fault` | what a thread does last |
 
 mod converge;
 mod copy;
 mod fault;
+mod meet;
 mod memory;
 mod nvlink;
 mod registers;
 
 pub(crate) use converge::*;
 pub(crate) use fault::fault;
+pub(crate) use meet::*;
 pub(crate) use memory::{load, store};
 pub(crate) use nvlink::*;
 pub(crate) use registers::*;
