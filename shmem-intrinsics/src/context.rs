@@ -41,11 +41,8 @@ impl Sharing for Private {}
 impl Sharing for BlockShared {}
 impl Sharing for GridShared {}
 
-/// Tiles that may order and complete a context of this sharing.
-#[diagnostic::on_unimplemented(
-    message = "a tile of `{G}` can't use a context that is `{Self}`",
-    note = "Private is for `Thread`, BlockShared for tiles within a block, GridShared for all"
-)]
+/// Tiles that may order and complete a context of this sharing: `Thread` a [`Private`] one, those within a block a
+/// [`BlockShared`] one, all a [`GridShared`] one.
 pub trait SharedBy<G: Tile>: Sharing {}
 impl SharedBy<Thread> for Private {}
 impl<G: InBlock> SharedBy<G> for BlockShared {}

@@ -217,6 +217,10 @@ pub enum Group {
 }
 
 /// Tiles that lie inside one block, and so may use its shared memory.
+#[diagnostic::on_unimplemented(
+    message = "the threads of `{Self}` are not all in one block",
+    note = "shared memory and BlockShared contexts are of one block"
+)]
 pub trait InBlock: Tile {}
 
 /// The indices of [`Tile::strided`].

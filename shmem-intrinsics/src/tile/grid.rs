@@ -7,8 +7,9 @@ use crate::state::SystemArea;
 /// All threads of this PE's grid. Only a collective kernel has one, because only its blocks are all resident and can wait
 /// for each other: [`Collective::grid`](crate::Collective::grid).
 ///
-/// Every thread of every block makes the calls. A block that has ended is missed: the others wait for it up to the time
-/// limit. A sync costs some two microseconds; a wait or a put by one block is cheaper where it will do.
+/// Every thread of every block makes the calls. A block that has ended is missed, and so is one whose thread 0 has: the
+/// others wait for it up to the time limit ([`FaultKind::TimeLimit`](crate::fault::FaultKind)); once a PE has failed they end.
+/// Take [`Block`](crate::Block) where blocks need not wait for each other.
 ///
 /// CUDA `cooperative_groups::grid_group`.
 ///

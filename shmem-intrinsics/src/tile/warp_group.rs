@@ -9,7 +9,8 @@ use crate::shared::Shared;
 /// simulator faults ([`FaultKind::Tile`](crate::fault::FaultKind)).
 ///
 /// Take it where parts of a block do different things, one group each; [`Warp`](type@crate::Warp) where one warp will do.
-/// A sync is a wait: past the time limit it is a fault, and once a PE has failed it ends.
+/// A sync is a wait: past the time limit it is a fault ([`FaultKind::TimeLimit`](crate::fault::FaultKind)), and once a PE has
+/// failed it ends. A warp that has ended is missed, and so is one whose first lane has.
 ///
 /// ```
 /// use shmem::prelude::*;

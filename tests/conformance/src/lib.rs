@@ -11,16 +11,20 @@
 )]
 
 pub mod barrier;
+pub mod context;
 pub mod fault;
 pub mod generic;
+pub mod grid;
 pub mod order;
 pub mod put;
 pub mod refused;
 pub mod scalar;
 pub mod shared;
 pub mod signal;
+pub mod team;
 pub mod thread;
 pub mod warp;
+pub mod warp_group;
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod suite;

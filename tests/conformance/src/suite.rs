@@ -23,6 +23,10 @@ pub fn cases() -> Vec<Case> {
         crate::thread::CASES,
         crate::generic::CASES,
         crate::refused::CASES,
+        crate::grid::CASES,
+        crate::warp_group::CASES,
+        crate::team::CASES,
+        crate::context::CASES,
     ]
     .concat()
 }
