@@ -6,7 +6,7 @@
 //! | `engine`, `desk`, `hosts` | [`Engine`]: a world as host threads see it, and how they meet the simulator's thread |
 //! | `simulator` | what starts when, and when nothing can go on |
 //! | `launch`, `queue` | resident blocks, and which lane runs next |
-//! | `block`, `lane`, `machine` | barriers and warps, coroutines, what a lane's calls do |
+//! | `block`, `meet`, `lane`, `machine` | warps, barriers, coroutines, what a lane's calls do |
 //! | `net`, `memory` | when an operation takes effect at another PE, and the memory it changes |
 //! | `stack`, `overflow`, `panics` | stacks of lanes, and what becomes of kernels that leave theirs or panic |
 //! | `report`, `failure` | why a world failed, as text |
