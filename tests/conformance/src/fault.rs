@@ -31,13 +31,16 @@ pub const GRID: u32 = 12;
 
 /// As [`go_wrong`], but what the thread leaves behind is the barrier of its grid.
 #[kernel(collective)]
-pub fn grid_goes_wrong(all: Collective, data: SymSlice<u32>) {
-    if shmem::my_pe() == shmem::n_pes() - 1 && Block.id() == 1 && thread::index() < 38 {
+pub fn grid_goes_wrong(all: Collective, data: SymSlice<u32>, never: SymSlice<SignalWord>) {
+    let last = shmem::my_pe() == shmem::n_pes() - 1;
+    if last && Block.id() == 1 && thread::index() < 38 {
         // Threads 0 to 37, so that the one that arrives for its block is among them.
         wrong(data, 0);
     }
     all.grid().sync();
-    all.barrier(all.grid(), shmem::world());
+    if !last {
+        shmem::wait_until(all.grid(), never.at(0), eq(1));
+    }
 }
 
 fn wrong(data: SymSlice<u32>, how: u32) {
@@ -157,7 +160,7 @@ mod host {
                 let data = pe.alloc::<u32>(LEN as usize)?;
                 let never = pe.signals(1)?;
                 if how == GRID {
-                    collective_launch!(pe, grid_goes_wrong<<<3, 64>>>(&data))?;
+                    collective_launch!(pe, grid_goes_wrong<<<3, 64>>>(&data, &never))?;
                 } else {
                     collective_launch!(pe, go_wrong<<<2, 64>>>(&data, &never, how))?;
                 }
