@@ -5,6 +5,7 @@
 //! | `world`, `config` | [`World`]: how many PEs, where, with which settings | `nvshmem_init` |
 //! | `pe` | [`Pe`]: what a PE's closure works with | `nvshmem_my_pe`, `nvshmem_barrier_all` |
 //! | `buffer`, `alloc`, `heap` | [`SymBuf`], [`Buf`]: memory | `nvshmem_malloc`, `nvshmem_free` |
+//! | `contexts` | [`Contexts`]: operations that are completed apart | `nvshmem_ctx_t` |
 //! | `launch`, `macros` | [`collective_launch!`], [`launch!`]: kernels | `nvshmemx_collective_launch` |
 //! | `stream` | [`Stream`]: order on one PE, barriers on a stream | `nvshmemx_barrier_all_on_stream` |
 //! | `error`, `fault` | [`Error`], [`DeviceFault`]: what went wrong, where | |
@@ -40,6 +41,7 @@ mod backend;
 mod buffer;
 mod collective;
 mod config;
+mod contexts;
 mod error;
 mod fault;
 mod handles;
@@ -59,6 +61,7 @@ pub use backend::cuda::CudaError;
 pub use buffer::{Buf, RangeError, SymBuf};
 pub use collective::CollectiveError;
 pub use config::{Backend, ConfigError};
+pub use contexts::Contexts;
 pub use error::Error;
 pub use fault::DeviceFault;
 pub use heap::{AllocRequest, HeapError};

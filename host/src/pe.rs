@@ -33,6 +33,10 @@ impl Pe {
         }
     }
 
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
+    }
+
     /// This PE's number, 0 to `n() - 1`. NVSHMEM `nvshmem_my_pe`.
     pub fn id(&self) -> u32 {
         self.session.pe

@@ -26,6 +26,8 @@ pub(crate) struct Session {
     pub(crate) heap: RefCell<Heap>,
     pub(crate) handles: RefCell<Handles>,
     pub(crate) kernels: Kernels,
+    /// The number of the next context; 0 is the default one.
+    pub(crate) contexts: Cell<u32>,
     streams: RefCell<Vec<StreamState>>,
     /// The error that this PE returns from now on.
     error: OnceCell<Error>,
@@ -67,6 +69,7 @@ impl Session {
             heap: RefCell::new(heap),
             handles: RefCell::default(),
             kernels: Kernels::default(),
+            contexts: Cell::new(1),
             streams: RefCell::new(vec![StreamState::default()]),
             dropped: RefCell::default(),
             error: OnceCell::new(),

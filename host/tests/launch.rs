@@ -305,3 +305,45 @@ fn stream_barriers_order_kernels_of_all_pes() {
     })
     .unwrap();
 }
+
+#[kernel(collective)]
+fn grid_slot(all: Collective, slots: Global<u64>, i: u32) {
+    // Whoever shared a barrier with another stream's grid would not come out of it in step.
+    let grid = all.grid();
+    for round in 1..=10 {
+        assert_eq!(grid.broadcast(u64::from(round * 100 + i)), u64::from(round * 100 + i));
+    }
+    slots.store(i, 1);
+}
+
+#[test]
+fn each_stream_has_a_grid_barrier_of_its_own_as_far_as_they_go() {
+    run(2, |pe| {
+        let slots = pe.buffer::<u64>(64)?;
+        let streams = (0..64).map(|_| pe.new_stream()).collect::<Result<Vec<_>, _>>()?;
+        let (last, streams) = streams.split_last().unwrap();
+        for (i, stream) in (0..).zip(streams) {
+            collective_launch!(pe, grid_slot<<<2, 8, 0, stream>>>(&slots, i))?;
+        }
+        let refused = collective_launch!(pe, grid_slot<<<2, 8, 0, last>>>(&slots, 63));
+        let Err(Error::Launch(
+            error @ LaunchError::TooManyStreams {
+                stream: 64, most: 64, ..
+            },
+        )) = refused
+        else {
+            panic!("{refused:?}")
+        };
+        assert!(
+            error
+                .to_string()
+                .starts_with("grid_slot: a collective launch on stream 64 of a PE")
+        );
+        // A plain launch needs no barrier of its own.
+        launch!(pe, local<<<1, 1, 0, last>>>(&pe.buffer::<u32>(1)?))?;
+        pe.barrier_all()?;
+        assert_eq!(slots.to_vec()?.iter().sum::<u64>(), 63);
+        Ok(())
+    })
+    .unwrap();
+}

@@ -232,7 +232,7 @@ impl<'a> Kernel<'a> {
             numbered("a", self.parameters.len()),
             numbered("A", self.parameters.len()),
         );
-        let token = self.token();
+        let (token, slot) = (self.token(), self.slot());
         let bounds = match self.options.bounds {
             Bounds::Any => None,
             Bounds::AtMost(n) => Some(format!("// shmem-entry {symbol} maxntid {n}")),
@@ -249,7 +249,7 @@ impl<'a> Kernel<'a> {
             #bounds
             #[cfg(target_arch = "nvptx64")]
             #[unsafe(export_name = #symbol)]
-            unsafe extern "ptx-kernel" fn #entry(#(#values: <#name #arguments as Signature>::#types),*) {
+            unsafe extern "ptx-kernel" fn #entry(#(#values: <#name #arguments as Signature>::#types,)* #slot) {
                 #name #turbofish (#token #(#values),*)
             }
         }
@@ -266,7 +266,7 @@ impl<'a> Kernel<'a> {
         let n = self.parameters.len();
         let (values, types) = (numbered("a", n), numbered("A", n));
         let index: Vec<_> = (0..n).map(syn::Index::from).collect();
-        let token = self.token();
+        let (token, slot) = (self.token(), self.slot().unwrap_or_else(|| quote!(_slot: u32)));
         let collective = self.options.collective;
         let bounds = match self.options.bounds {
             Bounds::Any => quote!(::shmem::BlockBounds::Any),
@@ -300,7 +300,7 @@ impl<'a> Kernel<'a> {
                     let _ = args;
                     (#(::core::clone::Clone::clone(&args.#index),)*)
                 }
-                fn run(args: Self::Args) {
+                fn run(args: Self::Args, #slot) {
                     let (#(#values,)*) = args;
                     #name #turbofish (#token #(#values),*)
                 }
@@ -316,11 +316,16 @@ impl<'a> Kernel<'a> {
         }
     }
 
+    /// The parameter that a collective kernel's entry has behind its arguments.
+    fn slot(&self) -> Option<TokenStream> {
+        self.options.collective.then(|| quote!(slot: u32))
+    }
+
     fn token(&self) -> Option<TokenStream> {
         self.options.collective.then(|| {
             quote! {
-                // SAFETY: `launch!` refuses collective kernels, so that only a collective launch comes here.
-                unsafe { ::shmem::Collective::__new() },
+                // SAFETY: `launch!` refuses collective kernels, so that only a collective launch comes here, with a slot of its own.
+                unsafe { ::shmem::Collective::__new(slot) },
             }
         })
     }

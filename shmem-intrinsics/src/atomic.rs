@@ -84,7 +84,7 @@ integers!(i32 u32 i64 u64);
 fn at<T>(x: Sym<T>, to: impl Target) -> At {
     At::At {
         offset: x.offset(),
-        pe: team::checked(to),
+        to: team::peer(to),
     }
 }
 

@@ -4,7 +4,7 @@ use crate::arch::{self, Space, Strength};
 use crate::fault::{FaultKind, check};
 use crate::state::SYNC_SLOTS;
 use crate::team::Team;
-use crate::tile::Tile;
+use crate::tile::{Grid, Tile};
 
 /// Says that this kernel was launched on every PE together, with a grid that is resident at once. Only
 /// `#[kernel(collective)]` gets one, as its first parameter; it is no argument of the launch.
@@ -21,21 +21,46 @@ use crate::tile::Tile;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Collective {
-    _launched: (),
+    slot: u32,
 }
 
 impl Collective {
     /// For the code that `#[kernel(collective)]` makes.
     ///
     /// # Safety
-    /// The kernel was launched by a collective launch.
+    /// The kernel was launched by a collective launch, and no other kernel in flight on this PE has the same number, which
+    /// is below [`GRID_SLOTS`](crate::state::GRID_SLOTS).
     #[doc(hidden)]
-    pub const unsafe fn __new() -> Self {
-        Self { _launched: () }
+    #[inline(always)]
+    pub const unsafe fn __new(slot: u32) -> Self {
+        Self { slot }
     }
 
-    /// No PE leaves before all have arrived, and everything that the tile issued before is done. One tile per PE calls it;
-    /// its members all call it.
+    /// All threads of this PE's grid, as a tile: `put(all.grid(), ..)`, `all.barrier(all.grid(), ..)`.
+    ///
+    /// CUDA `this_grid()` of a cooperative launch.
+    ///
+    /// ```
+    /// use shmem::prelude::*;
+    /// shmem_sim::run(2, 4, 32, || {
+    ///     let (dst, src) = (shmem_sim::symmetric::<u32>(1000), shmem_sim::symmetric::<u32>(1000));
+    ///     let grid = shmem_sim::collective().grid();
+    ///     for i in grid.strided(1000) {
+    ///         src.store(i, i);
+    ///     }
+    ///     grid.sync();
+    ///     shmem::put(grid, dst, src, 1 - shmem::my_pe());
+    ///     shmem_sim::collective().barrier(grid, shmem::world());
+    ///     assert_eq!(dst.load(grid.rank()), grid.rank());
+    /// }).unwrap();
+    /// ```
+    #[inline(always)]
+    pub fn grid(self) -> Grid {
+        Grid::new(self.slot)
+    }
+
+    /// No PE of the team leaves before all have arrived, and everything that the tile issued before in the default context
+    /// is done. One tile per PE calls it; its members all call it.
     ///
     /// OpenSHMEM `shmem_barrier_all`, NVSHMEM `nvshmem_barrier` and its `_warp` and `_block` forms. Faults with
     /// `FaultKind::Slot`, `FaultKind::TimeLimit`.
@@ -45,8 +70,8 @@ impl Collective {
         meet::<G, true>(tile, team);
     }
 
-    /// No PE leaves before all have arrived. Orders memory stores, but not puts. One tile per PE calls it; its members all
-    /// call it.
+    /// No PE of the team leaves before all have arrived. Orders memory stores, but not puts. One tile per PE calls it; its
+    /// members all call it.
     ///
     /// ```
     /// use shmem::prelude::*;
@@ -69,27 +94,28 @@ impl Collective {
 #[inline(always)]
 #[track_caller]
 fn meet<G: Tile, const QUIET: bool>(tile: G, team: Team) {
-    let (me, n, slot) = (arch::my_pe(), arch::n_pes(), team.slot_number());
+    let (me, n, slot) = (team.my_pe(), team.n_pes(), team.slot_number());
     check(
         (slot as usize) < SYNC_SLOTS,
         FaultKind::Slot,
         slot.into(),
         SYNC_SLOTS as u64,
     );
-    let words = arch::sync_words() + u64::from(slot) * u64::from(n) * 8;
-    let epoch_at = arch::heap_base() + arch::sync_epochs() + u64::from(slot) * 8;
-    // SAFETY: the slot's words lie in the system area, which the host laid out for n PEs.
+    let start = team.sync_offset();
+    let words = start + u64::from(slot) * u64::from(n) * 8;
+    let epoch_at = arch::heap_base() + start + (SYNC_SLOTS as u64 * u64::from(n) + u64::from(slot)) * 8;
+    // SAFETY: the slot's words lie where the host laid them out for n PEs (`state::sync_bytes`).
     let epoch = 1 + unsafe { arch::load::<u64>(epoch_at, Space::Symmetric, Strength::Weak) };
     // What the tile did before is ordered ahead of the words that its members set.
     arch::arrive::<G, QUIET>(tile, n);
-    // One thread takes its PEs in turn, and leaves itself out.
-    let others = |pe: &u32| !G::__LONE || *pe != me;
-    for pe in tile.strided(n).filter(others) {
-        // SAFETY: as above; PE `pe` has the same layout.
-        unsafe { arch::tell::<QUIET>(words + u64::from(me) * 8, epoch, pe) };
+    // One thread takes the others in turn, and leaves itself out.
+    let others = |index: &u32| !G::__LONE || *index != me;
+    for index in tile.strided(n).filter(others) {
+        // SAFETY: as above; every member has the same layout.
+        unsafe { arch::tell::<QUIET>(words + u64::from(me) * 8, epoch, team.member(index)) };
     }
-    for pe in tile.strided(n).filter(others) {
-        let at = arch::heap_base() + words + u64::from(pe) * 8;
+    for index in tile.strided(n).filter(others) {
+        let at = arch::heap_base() + words + u64::from(index) * 8;
         arch::spin(&arch::watch(at, 8, ">=", epoch), || {
             // SAFETY: as above.
             unsafe { arch::load::<u64>(at, Space::Symmetric, Strength::Acquire) >= epoch }

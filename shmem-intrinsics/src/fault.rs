@@ -32,7 +32,7 @@ kinds! {
     Chunk = 3,
     /// A cast to elements that don't fit: byte offset `a`, bytes `b`.
     Cast = 4,
-    /// A PE number outside the world: PE `a`, number of PEs `b`.
+    /// A PE number outside the world, or an index outside a team: PE or index `a`, number of PEs `b`.
     Pe = 5,
     /// Source and destination of different lengths: destination `a`, source `b`, in elements.
     Length = 6,

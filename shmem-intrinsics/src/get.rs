@@ -11,7 +11,7 @@ use crate::fault::{FaultKind, check};
 use crate::global::Global;
 use crate::shared::Shared;
 use crate::sym::SymSlice;
-use crate::team::{self, Target};
+use crate::team::{self, Peer, Target};
 use crate::tile::{InBlock, Thread, Tile};
 
 /// Where a get writes to: [`SymSlice`] (this PE's own copy), [`Global`], [`Shared`] for tiles within a block, and a
@@ -137,7 +137,7 @@ fn prepare<G: Tile, T: Pod>(
     mut dst: impl Destination<T, G>,
     src: SymSlice<T>,
     from: impl Target,
-) -> (Span, Extent, u32) {
+) -> (Span, Extent, Peer) {
     check(dst.__len() == src.len(), FaultKind::Length, dst.__len(), src.len());
-    (dst.__span(), Extent::of::<T>(src.len()), team::checked(from))
+    (dst.__span(), Extent::of::<T>(src.len()), team::peer(from))
 }

@@ -8,6 +8,11 @@ use crate::state::{DeviceState, FaultRecord};
 use core::cell::Cell;
 use core::panic::Location;
 
+/// A PE, and the context of an operation.
+pub use crate::team::Peer;
+/// The lanes that take part in a call together, as seen by one of them.
+pub use crate::tile::Group;
+
 /// The source line of a call.
 pub type At = &'static Location<'static>;
 
@@ -24,17 +29,6 @@ pub struct Lane {
     pub grid_dim: [u32; 3],
     /// Threads in a block.
     pub block_dim: [u32; 3],
-}
-
-/// The lanes that take part in a call together, as seen by one of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Group {
-    /// Itself.
-    Thread,
-    /// The lanes of its warp whose bits are set.
-    Warp(u32),
-    /// All threads of its block.
-    Block,
 }
 
 /// What kind of memory an address lies in.
@@ -173,7 +167,7 @@ pub struct Transfer {
     /// Bytes of one element; larger runs may arrive in any order.
     pub element: u32,
     /// The other PE.
-    pub pe: u32,
+    pub peer: Peer,
     /// Returns only when the source may be written again (put) or the data is in place (get).
     pub blocking: bool,
     /// For put_signal: applied once the data is there.
@@ -225,7 +219,7 @@ pub trait Machine {
     /// Atomic access to memory that the lane reaches; returns the old value.
     fn atomic(&self, access: Access, atomic: &Atomic, at: At) -> u64;
     /// Atomic access to a word in a PE's heap, as an operation of its own; returns the old value.
-    fn atomic_at(&self, offset: u64, bytes: u32, pe: u32, strength: Strength, atomic: &Atomic, at: At) -> u64;
+    fn atomic_at(&self, offset: u64, bytes: u32, to: Peer, strength: Strength, atomic: &Atomic, at: At) -> u64;
     /// Orders this lane's loads and stores, for the threads in the scope.
     fn fence_memory(&self, scope: Scope, at: At);
     /// put, put_nbi and put_signal.
@@ -233,17 +227,17 @@ pub trait Machine {
     /// get and get_nbi.
     fn get(&self, transfer: &Transfer, at: At);
     /// p: one element by value.
-    fn p(&self, offset: u64, value: u128, bytes: u32, pe: u32, at: At);
+    fn p(&self, offset: u64, value: u128, bytes: u32, to: Peer, at: At);
     /// g: one element.
-    fn g(&self, offset: u64, bytes: u32, pe: u32, at: At) -> u128;
+    fn g(&self, offset: u64, bytes: u32, from: Peer, at: At) -> u128;
     /// signal_op. `relaxed` leaves out the release.
-    fn signal(&self, update: SignalUpdate, pe: u32, relaxed: bool, at: At);
-    /// fence for all members.
-    fn fence(&self, group: Group, at: At);
-    /// quiet for all members.
-    fn quiet(&self, group: Group, at: At);
-    /// flush for all members.
-    fn flush(&self, group: Group, at: At);
+    fn signal(&self, update: SignalUpdate, to: Peer, relaxed: bool, at: At);
+    /// fence of a context for all members.
+    fn fence(&self, group: Group, ctx: u32, at: At);
+    /// quiet of a context for all members.
+    fn quiet(&self, group: Group, ctx: u32, at: At);
+    /// flush of a context for all members.
+    fn flush(&self, group: Group, ctx: u32, at: At);
     /// Gives way to other lanes until memory may have changed. Does not return once a PE has failed.
     fn pause(&self, watch: &Watch, at: At);
     /// The block's array of this identity, aligned to 16; what it holds at the block's start is unspecified.

@@ -122,9 +122,10 @@ mod host {
         fn images() -> &'static Images;
         /// The arguments again: each of them is Copy.
         fn copied(args: &Self::Args) -> Self::Args;
-        /// Runs one lane, on the simulator.
-        fn run(args: Self::Args);
-        /// Calls `f` with the address of each argument, in order.
+        /// Runs one lane, on the simulator. `slot`: as [`addresses`](Self::addresses) says.
+        fn run(args: Self::Args, slot: u32);
+        /// Calls `f` with the address of each argument, in order. A collective kernel's entry has one more, behind them: a
+        /// u32 below [`GRID_SLOTS`](crate::state::GRID_SLOTS), which no other kernel in flight on the PE has.
         fn addresses(args: &Self::Args, f: &mut dyn FnMut(*const ()));
         /// Tells which memory the arguments name.
         fn regions(args: &Self::Args, visit: &mut dyn FnMut(Region));

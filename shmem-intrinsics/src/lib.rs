@@ -3,7 +3,7 @@
 //! | file | what it holds | NVSHMEM |
 //! |---|---|---|
 //! | [`team`] | [`my_pe`], [`n_pes`], [`Team`], [`Target`]: who | `nvshmem_my_pe`, `nvshmem_team_t` |
-//! | [`tile`] | [`Thread`], [`SubWarp`], [`Warp`](type@Warp), [`Block`]: how many threads call together | suffixes `_warp`, `_block` |
+//! | [`tile`] | [`Thread`], [`SubWarp`], [`Warp`](type@Warp), [`WarpGroup`], [`Block`], [`Grid`]: how many threads call together | suffixes `_warp`, `_block` |
 //! | [`sym`] | [`SymSlice`], [`Sym`]: the same object on every PE | pointers into the symmetric heap |
 //! | [`global`], [`mod@shared`] | [`Global`], [`Shared`]: memory of one device, of one block | device pointers, `__shared__` |
 //! | [`rma`] | [`p`], [`g`], [`put`], [`put_nbi`], [`put_signal`] | `nvshmem_p`, `nvshmem_putmem` .. |
@@ -15,6 +15,8 @@
 //! | [`mod@ptr`] | [`fn@ptr`], [`PeerPtr`]: a peer's memory, mapped | `nvshmem_ptr` |
 //! | [`wait_many`], [`mod@test`], [`words`] | [`wait_until_all`], [`wait_until_any`], [`fn@test`], ..: several words, without waiting | `nvshmem_TYPE_wait_until_any` .. |
 //! | [`order`] | [`fence`], [`quiet`], [`flush`] | `nvshmem_fence`, `nvshmem_quiet` |
+//! | [`mod@batch`] | [`batch()`]: puts that are completed together | |
+//! | [`context`] | [`Ctx`], [`CtxSet`]: operations ordered and completed apart from others | `nvshmem_ctx_t` |
 //! | [`collective`] | [`Collective`]: barrier, sync | `nvshmem_barrier_all` |
 //! | [`word`], [`scope`] | [`Word`], [`scope::fence`]: atomics on ordinary memory, by scope | `cuda::atomic_ref` |
 //! | [`thread`], [`warp`] | indices, shuffles, votes | CUDA |
@@ -44,7 +46,9 @@ extern crate self as shmem;
 
 mod arch;
 pub mod atomic;
+pub mod batch;
 pub mod collective;
+pub mod context;
 pub mod fault;
 pub mod get;
 pub mod global;
@@ -74,8 +78,10 @@ pub mod word;
 pub mod words;
 
 pub use atomic::*;
+pub use batch::{Batch, batch};
 pub use bytemuck::{self, Pod, Zeroable};
 pub use collective::Collective;
+pub use context::{BlockShared, Ctx, CtxSet, GridShared, Private, Sharing, default_context};
 pub use get::{Destination, get, get_nbi};
 pub use global::Global;
 pub use half::{bf16, f16};
@@ -130,9 +136,9 @@ pub use signal::{Action, Counter, CounterWord, Signal, SignalWord, signal_fetch,
 pub use slice::Index;
 pub use strided::{iget, iget_nbi, iput, iput_nbi};
 pub use sym::{Sym, SymSlice};
-pub use team::{Target, Team, my_pe, n_pes, world};
+pub use team::{Target, Team, my_pe, n_pes, node, world};
 pub use test::{test, test_all, test_any, test_some};
-pub use tile::{Block, InBlock, SubWarp, Thread, Tile, Warp};
+pub use tile::{Block, Grid, InBlock, SubWarp, Thread, Tile, Warp, WarpGroup};
 pub use vector::{Bf16x2, F16x2};
 pub use wait::{eq, ge, gt, le, lt, ne, spin_until, wait_until};
 pub use wait_many::{wait_until_all, wait_until_any, wait_until_some};
@@ -142,7 +148,7 @@ pub use words::{Against, Except, Found, Words};
 /// What a kernel's source usually needs: `use shmem::prelude::*`.
 pub mod prelude {
     pub use crate::collective::Collective;
-    pub use crate::tile::{Block, InBlock, SubWarp, Thread, Tile, Warp};
+    pub use crate::tile::{Block, Grid, InBlock, SubWarp, Thread, Tile, Warp, WarpGroup};
     pub use crate::wait::{eq, ge, gt, le, lt, ne};
     pub use crate::{
         Counter, CounterWord, Global, KernelArg, Pod, Shared, Signal, SignalWord, Sym, SymSlice, Target, Team,

@@ -1,4 +1,5 @@
-//! fence, quiet, flush: what comes before what, and when it is done. The contract is docs/src/ordering.md.
+//! fence, quiet, flush: what comes before what, and when it is done. The contract is docs/src/ordering.md. These are of the
+//! default context; others have them as methods of [`Ctx`](crate::Ctx).
 //!
 //! | call | afterwards | PTX |
 //! |---|---|---|
@@ -7,6 +8,7 @@
 //! | [`quiet`] | every earlier operation is done | `fence.sc.sys` by the leader, syncs around |
 
 use crate::arch;
+use crate::context;
 use crate::tile::Tile;
 
 /// Puts, signals and stores to symmetric memory that the tile made before the fence take effect at each PE ahead of those
@@ -31,7 +33,7 @@ use crate::tile::Tile;
 #[inline(always)]
 #[track_caller]
 pub fn fence<G: Tile>(tile: G) {
-    arch::fence(tile);
+    arch::fence(tile, context::DEFAULT);
 }
 
 /// Everything that the tile issued before is done: over load/store every PE can see it. All members call it.
@@ -50,7 +52,7 @@ pub fn fence<G: Tile>(tile: G) {
 #[inline(always)]
 #[track_caller]
 pub fn quiet<G: Tile>(tile: G) {
-    arch::quiet(tile);
+    arch::quiet(tile, context::DEFAULT);
 }
 
 /// The sources of the tile's earlier nbi puts may be written again. Orders and completes nothing else. All members call it.
@@ -67,5 +69,5 @@ pub fn quiet<G: Tile>(tile: G) {
 #[inline(always)]
 #[track_caller]
 pub fn flush<G: Tile>(tile: G) {
-    arch::flush(tile);
+    arch::flush(tile, context::DEFAULT);
 }

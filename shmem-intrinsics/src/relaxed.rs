@@ -25,7 +25,7 @@ use crate::wait::{Allows, Condition, Relation, WaitWord};
 #[inline(always)]
 #[track_caller]
 pub fn signal_op<A: Action>(action: A, to: impl Target) {
-    arch::signal_relaxed(action, team::checked(to));
+    arch::signal_relaxed(action, team::peer(to));
 }
 
 /// As [`wait_until`](crate::wait_until), without the acquire: what was ordered before the observed update may still be

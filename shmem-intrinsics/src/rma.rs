@@ -17,7 +17,7 @@ use crate::global::Global;
 use crate::shared::Shared;
 use crate::signal::Action;
 use crate::sym::{Sym, SymSlice};
-use crate::team::{self, Target};
+use crate::team::{self, Peer, Target};
 use crate::tile::{InBlock, Thread, Tile};
 
 /// Where a put reads from: [`SymSlice`] (this PE's own copy), [`Global`], [`Shared`] for tiles within a block, and a
@@ -128,7 +128,7 @@ unsafe impl<T: Pod, const N: usize> Source<T, Thread> for &[T; N] {
 #[track_caller]
 pub fn p<T: Pod>(dst: Sym<T>, value: T, to: impl Target) {
     // SAFETY: `at` found it inside a live object, which every PE has.
-    unsafe { arch::store_remote(dst.offset(), value, team::checked(to)) }
+    unsafe { arch::store_remote(dst.offset(), value, team::peer(to)) }
 }
 
 /// Reads one element from PE `from`. One thread calls it; the value is there at return.
@@ -146,7 +146,7 @@ pub fn p<T: Pod>(dst: Sym<T>, value: T, to: impl Target) {
 #[track_caller]
 pub fn g<T: Pod>(src: Sym<T>, from: impl Target) -> T {
     // SAFETY: `at` found it inside a live object, which every PE has.
-    unsafe { arch::load_remote(src.offset(), team::checked(from)) }
+    unsafe { arch::load_remote(src.offset(), team::peer(from)) }
 }
 
 /// Copies `src` to `dst` at PE `to`, both of the same length in elements. All members of the tile call it. Returns when
@@ -169,8 +169,8 @@ pub fn g<T: Pod>(src: Sym<T>, from: impl Target) -> T {
 #[inline(always)]
 #[track_caller]
 pub fn put<G: Tile, T: Pod>(tile: G, dst: SymSlice<T>, src: impl Source<T, G>, to: impl Target) {
-    let (span, extent, pe) = prepare(dst, src, to);
-    arch::put(tile, dst.offset(), span, extent, pe, true);
+    let (span, extent, peer) = prepare(dst, src, to);
+    arch::put(tile, dst.offset(), span, extent, peer, true);
 }
 
 /// As [`put`], but returns at once: the source may be written again after `flush` or `quiet`.
@@ -190,8 +190,8 @@ pub fn put<G: Tile, T: Pod>(tile: G, dst: SymSlice<T>, src: impl Source<T, G>, t
 #[inline(always)]
 #[track_caller]
 pub fn put_nbi<G: Tile, T: Pod>(tile: G, dst: SymSlice<T>, src: impl Source<T, G>, to: impl Target) {
-    let (span, extent, pe) = prepare(dst, src, to);
-    arch::put(tile, dst.offset(), span, extent, pe, false);
+    let (span, extent, peer) = prepare(dst, src, to);
+    arch::put(tile, dst.offset(), span, extent, peer, false);
 }
 
 /// As [`put_nbi`], then applies `action` at `to`: the call returns before the source may be written again, whoever observes
@@ -250,13 +250,13 @@ pub fn put_signal<G: Tile, T: Pod>(
     action: impl Action,
     to: impl Target,
 ) {
-    let (span, extent, pe) = prepare(dst, src, to);
-    arch::put_signal(tile, dst.offset(), span, extent, action, pe);
+    let (span, extent, peer) = prepare(dst, src, to);
+    arch::put_signal(tile, dst.offset(), span, extent, action, peer);
 }
 
 #[inline(always)]
 #[track_caller]
-fn prepare<G: Tile, T: Pod>(dst: SymSlice<T>, src: impl Source<T, G>, to: impl Target) -> (Span, Extent, u32) {
+fn prepare<G: Tile, T: Pod>(dst: SymSlice<T>, src: impl Source<T, G>, to: impl Target) -> (Span, Extent, Peer) {
     check(dst.len() == src.__len(), FaultKind::Length, dst.len(), src.__len());
-    (src.__span(), Extent::of::<T>(dst.len()), team::checked(to))
+    (src.__span(), Extent::of::<T>(dst.len()), team::peer(to))
 }

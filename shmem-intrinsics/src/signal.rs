@@ -170,7 +170,7 @@ impl Sym<CounterWord> {
 #[inline(always)]
 #[track_caller]
 pub fn signal_op<A: Action>(action: A, to: impl Target) {
-    arch::signal(action, team::checked(to));
+    arch::signal(action, team::peer(to));
 }
 
 /// Sets this PE's own signal to 0. One thread calls it. Orders nothing: the PE that sets the signal next must do so

@@ -8,6 +8,8 @@
 pub const MAX_PES: usize = 1024;
 /// Barriers and syncs of the world that may be in flight at once; each uses one slot.
 pub const SYNC_SLOTS: usize = 8;
+/// Collective kernels of one PE that may be in flight at once, each with a barrier of its grid.
+pub const GRID_SLOTS: usize = 64;
 /// Symbol of the [`DeviceState`] in a module.
 pub const STATE_SYMBOL: &str = "SHMEM_STATE";
 /// Symbol of the layout hash in a module.
@@ -56,10 +58,14 @@ laid_out! {
         pub fault: u64,
         /// A wait that lasts longer is a fault, in nanoseconds; 0 means no limit.
         pub time_limit_ns: u64,
-        /// Offset of the [`SystemArea`]'s sync words in the heap: `[SYNC_SLOTS][n_pes]` of u64.
-        pub sync_words: u64,
-        /// Offset of the barrier epochs in the heap: `[SYNC_SLOTS]` of u64, written by their own PE only.
-        pub sync_epochs: u64,
+        /// Offset in the heap of the world's sync words ([`sync_bytes`] says what lies there).
+        pub world_sync: u64,
+        /// Offset in the heap of the node team's sync words.
+        pub node_sync: u64,
+        /// The first of the PEs that this PE reaches by load and store on its host.
+        pub node_start: u32,
+        /// How many they are, numbered one after the other.
+        pub node_size: u32,
         /// Where each PE's heap begins as this PE reaches it by load and store; 0 where it can't.
         pub peer_base: [u64; MAX_PES],
     }
@@ -127,10 +133,10 @@ impl FaultRecord {
 /// The start of every PE's heap belongs to the library: this says what lies where, in bytes from the heap's base.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemArea {
-    /// `[SYNC_SLOTS][n_pes]` of u64: word `[s][p]` is set by PE p.
-    pub sync_words: u64,
-    /// `[SYNC_SLOTS]` of u64.
-    pub sync_epochs: u64,
+    /// The world's sync words, [`sync_bytes`] of them.
+    pub world_sync: u64,
+    /// The node team's sync words, with room for every PE.
+    pub node_sync: u64,
     /// The first byte that users get, a multiple of 512.
     pub bytes: u64,
 }
@@ -142,24 +148,36 @@ impl SystemArea {
     /// atomics of a GPU on host memory are not native everywhere. Next to the abort word, which is set right after.
     pub const CLAIM: u64 = 4;
 
+    /// Offset of the grids' lines: [`GRID_SLOTS`] of [`GRID_LINE`](Self::GRID_LINE) bytes.
+    pub const GRIDS: u64 = 128;
+    /// A grid's line: a u32 that its blocks arrive at, and at 8 a u64 for broadcasts. One line each, so that grids that
+    /// run side by side don't slow each other down.
+    pub const GRID_LINE: u64 = 128;
+
     /// The layout for a world of `n_pes`. All of it starts out zero.
     pub const fn new(n_pes: u32) -> Self {
-        let sync_words = 128;
-        let sync_epochs = sync_words + (SYNC_SLOTS as u64) * (n_pes as u64) * 8;
-        let end = sync_epochs + (SYNC_SLOTS as u64) * 8;
+        let world_sync = Self::GRIDS + (GRID_SLOTS as u64) * Self::GRID_LINE;
+        let node_sync = world_sync + sync_bytes(n_pes);
+        let end = node_sync + sync_bytes(n_pes);
         Self {
-            sync_words,
-            sync_epochs,
+            world_sync,
+            node_sync,
             bytes: end.next_multiple_of(512),
         }
     }
+}
+
+/// Bytes of a team's sync words: `[SYNC_SLOTS][n_pes]` of u64, where the PE of index p sets word `[s][p]`; then its epochs,
+/// `[SYNC_SLOTS]` of u64, written by their own PE only.
+pub const fn sync_bytes(n_pes: u32) -> u64 {
+    (SYNC_SLOTS as u64) * (n_pes as u64 + 1) * 8
 }
 
 /// Changes whenever a module built against an older source would misread what the host writes.
 pub const LAYOUT: u64 = {
     let h = fnv(DeviceState::HASH, &FaultRecord::HASH.to_le_bytes());
     let h = fnv(h, &SystemArea::new(3).bytes.to_le_bytes());
-    fnv(h, b"2026-11: load/store path, one image")
+    fnv(h, b"2026-12: load/store path, one image; teams, grids")
 };
 
 #[cfg(all(test, not(target_arch = "nvptx64")))]
@@ -170,9 +188,10 @@ mod tests {
     fn system_area_holds_its_words_without_overlap() {
         for n in [1, 2, 3, 72, 1024] {
             let s = SystemArea::new(n);
-            assert!(s.sync_words >= SystemArea::ABORT + 128);
-            assert_eq!(s.sync_epochs - s.sync_words, (SYNC_SLOTS as u64) * u64::from(n) * 8);
-            assert!(s.bytes >= s.sync_epochs + 64);
+            const { assert!(SystemArea::GRIDS >= SystemArea::ABORT + 128) };
+            assert_eq!(s.world_sync, SystemArea::GRIDS + 64 * 128);
+            assert_eq!(s.node_sync - s.world_sync, (SYNC_SLOTS as u64) * u64::from(n) * 8 + 64);
+            assert!(s.bytes >= s.node_sync + sync_bytes(n));
             assert_eq!(s.bytes % 512, 0);
         }
     }

@@ -43,7 +43,7 @@ pub fn iput<G: Tile, T: Pod>(
     to: impl Target,
 ) {
     iput_nbi(tile, dst, src, dst_stride, src_stride, count, to);
-    arch::flush(tile);
+    arch::flush(tile, to.__ctx());
 }
 
 /// As [`iput`], but returns at once: the source may be written again after `flush` or `quiet`.
@@ -70,7 +70,7 @@ pub fn iput_nbi<G: Tile, T: Pod>(
     let (ds, ss, count) = (dst_stride.index(), src_stride.index(), count.index());
     check_reach(count, ds, dst.len());
     check_reach(count, ss, src.__len());
-    let (from, pe) = (src.__span(), team::checked(to));
+    let (from, pe) = (src.__span(), team::peer(to));
     each::<G, T>(
         tile,
         count,
@@ -146,7 +146,7 @@ fn strided_get<G: Tile, T: Pod>(
     let (ds, ss, count) = (dst_stride.index(), src_stride.index(), count.index());
     check_reach(count, ds, dst.__len());
     check_reach(count, ss, src.len());
-    let (to, pe) = (dst.__span(), team::checked(from));
+    let (to, pe) = (dst.__span(), team::peer(from));
     each::<G, T>(
         tile,
         count,

@@ -1,5 +1,6 @@
-//! Who: the PEs of the world, and how a call names one of them.
+//! Who: the PEs of the world and of its teams, and how a call names one of them.
 
+use crate::KernelArg;
 use crate::arch;
 use crate::fault::{FaultKind, check};
 
@@ -32,7 +33,8 @@ pub fn n_pes() -> u32 {
     n
 }
 
-/// The PE that a call is for. A number outside the world is a fault ([`FaultKind::Pe`]).
+/// The PE that a call is for: its number in the world, `(team, index)`, or either of them through a context
+/// ([`Ctx::to`](crate::Ctx::to)). A number outside the world, and an index outside the team, are faults ([`FaultKind::Pe`]).
 ///
 /// ```
 /// use shmem::prelude::*;
@@ -52,13 +54,48 @@ pub fn n_pes() -> u32 {
 /// ```
 pub trait Target: Copy {
     /// Its number in the world.
+    #[track_caller]
     fn pe(self) -> u32;
+
+    /// The number of the context that the operation belongs to.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn __ctx(self) -> u32 {
+        crate::context::DEFAULT
+    }
 }
 
 impl Target for u32 {
     #[inline(always)]
     fn pe(self) -> u32 {
         self
+    }
+}
+
+impl Target for (Team, u32) {
+    #[inline(always)]
+    #[track_caller]
+    fn pe(self) -> u32 {
+        self.0.translate(self.1)
+    }
+}
+
+/// A PE of the world, and the context in which an operation reaches it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its number in the world.
+    pub pe: u32,
+    /// The context; 0 is the default one.
+    pub ctx: u32,
+}
+
+/// A target that was found to be in the world.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn peer(to: impl Target) -> Peer {
+    Peer {
+        pe: checked(to),
+        ctx: to.__ctx(),
     }
 }
 
@@ -72,42 +109,228 @@ pub(crate) fn checked(to: impl Target) -> u32 {
     pe
 }
 
-/// PEs that do collectives together, and the slot that a collective uses. One collective may be in flight per slot.
-#[derive(Clone, Copy, Debug)]
+/// PEs that do collectives together: every `stride`-th from the first on, numbered 0, 1, .. within the team. A value; on the
+/// host, what a kernel is given. The team also names the slot that a collective uses: one collective may be in flight per
+/// slot.
+///
+/// OpenSHMEM `shmem_team_t`, NVSHMEM `nvshmem_team_t`.
+///
+/// ```
+/// use shmem::prelude::*;
+/// shmem_sim::run(4, 1, 1, || {
+///     let x = shmem_sim::symmetric::<u32>(1);
+///     let team = shmem::node();
+///     let right = team.pe((team.my_pe() + 1) % team.n_pes());
+///     shmem::p(x.at(0), 7, right);
+/// }).unwrap();
+/// ```
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Team {
+    /// Offset of its sync words in the heap, the same on every member.
+    sync: u64,
+    start: u32,
+    stride: u32,
+    n_pes: u32,
+    my_pe: u32,
     slot: u32,
+    /// Spelt out, so that no byte of an argument is undefined.
+    unused: u32,
 }
 
+// SAFETY: numbers; those that reach memory were laid out by the library, which alone makes teams.
+unsafe impl KernelArg for Team {}
+
 /// The team of all PEs, at slot 0.
+///
+/// OpenSHMEM `SHMEM_TEAM_WORLD`, NVSHMEM `NVSHMEM_TEAM_WORLD`.
 ///
 /// ```
 /// use shmem::prelude::*;
 /// // Two warps of a block in barriers of their own: each uses a slot of its own.
-/// fn two_barriers(all: Collective) {
+/// shmem_sim::run(2, 1, 64, || {
 ///     let team = shmem::world().slot(1 + Warp.id());
-///     all.barrier(Warp, team);
-/// }
+///     shmem_sim::collective().barrier(Warp, team);
+/// }).unwrap();
 /// ```
+#[inline(always)]
+#[track_caller]
 pub fn world() -> Team {
-    Team { slot: 0 }
+    Team {
+        sync: arch::world_sync(),
+        start: 0,
+        stride: 1,
+        n_pes: n_pes(),
+        my_pe: my_pe(),
+        slot: 0,
+        unused: 0,
+    }
+}
+
+/// The team of the PEs that this PE reaches by load and store on its host, at slot 0. Today these are all PEs.
+///
+/// OpenSHMEM `SHMEM_TEAM_SHARED`, NVSHMEM `NVSHMEMX_TEAM_NODE`.
+///
+/// ```
+/// shmem_sim::run(2, 1, 1, || {
+///     let node = shmem::node();
+///     assert_eq!(node.translate(node.my_pe()), shmem::my_pe());
+/// }).unwrap();
+/// ```
+#[inline(always)]
+#[track_caller]
+pub fn node() -> Team {
+    let start = arch::node_start();
+    Team {
+        sync: arch::node_sync(),
+        start,
+        stride: 1,
+        n_pes: arch::node_size(),
+        my_pe: my_pe().wrapping_sub(start),
+        slot: 0,
+        unused: 0,
+    }
 }
 
 impl Team {
-    /// The same team at another slot, `0..SYNC_SLOTS`; slot 0 is also what a stream's barrier uses.
+    /// This PE's index in the team.
+    ///
+    /// OpenSHMEM `shmem_team_my_pe`, NVSHMEM `nvshmem_team_my_pe`.
+    ///
+    /// ```
+    /// shmem_sim::run(3, 1, 1, || assert_eq!(shmem::world().my_pe(), shmem::my_pe())).unwrap();
+    /// ```
+    #[inline(always)]
+    pub fn my_pe(self) -> u32 {
+        self.my_pe
+    }
+
+    /// How many PEs the team has. Never 0.
+    ///
+    /// OpenSHMEM `shmem_team_n_pes`, NVSHMEM `nvshmem_team_n_pes`.
+    ///
+    /// ```
+    /// shmem_sim::run(3, 1, 1, || assert_eq!(shmem::world().n_pes(), 3)).unwrap();
+    /// ```
+    #[inline(always)]
+    pub fn n_pes(self) -> u32 {
+        // SAFETY: this PE is a member.
+        unsafe { core::hint::assert_unchecked(self.n_pes != 0) };
+        self.n_pes
+    }
+
+    /// The number in the world of the PE of this index. Faults with `FaultKind::Pe`, the index and the team's size, where
+    /// there is none.
+    ///
+    /// OpenSHMEM `shmem_team_translate_pe` to the world, NVSHMEM `nvshmem_team_translate_pe`.
+    ///
+    /// ```
+    /// shmem_sim::run(3, 1, 1, || assert_eq!(shmem::world().translate(2), 2)).unwrap();
+    /// ```
+    #[inline(always)]
+    #[track_caller]
+    pub fn translate(self, index: u32) -> u32 {
+        check(
+            index < self.n_pes,
+            FaultKind::Pe,
+            u64::from(index),
+            u64::from(self.n_pes),
+        );
+        self.member(index)
+    }
+
+    /// The index in another team of the PE that has this one here; None where it is in only one of them, or in none.
+    ///
+    /// OpenSHMEM `shmem_team_translate_pe`, NVSHMEM `nvshmem_team_translate_pe`.
+    ///
+    /// ```
+    /// shmem_sim::run(3, 1, 1, || {
+    ///     let (world, node) = (shmem::world(), shmem::node());
+    ///     assert_eq!(world.translate_to(shmem::my_pe(), node), Some(node.my_pe()));
+    ///     assert_eq!(node.translate_to(node.n_pes(), world), None);
+    /// }).unwrap();
+    /// ```
+    #[inline(always)]
+    pub fn translate_to(self, index: u32, other: Self) -> Option<u32> {
+        if index >= self.n_pes {
+            return None;
+        }
+        let beyond = self.member(index).checked_sub(other.start)?;
+        let there = beyond / other.stride;
+        (beyond.is_multiple_of(other.stride) && there < other.n_pes).then_some(there)
+    }
+
+    /// The PE of this index, for a call: `put(Block, dst, src, team.pe(i))`, the same as `(team, i)`.
+    ///
+    /// ```
+    /// use shmem::prelude::*;
+    /// shmem_sim::run(2, 1, 1, || {
+    ///     let x = shmem_sim::symmetric::<u32>(1);
+    ///     shmem::p(x.at(0), 1, shmem::world().pe(1));
+    /// }).unwrap();
+    /// ```
+    #[inline(always)]
+    #[must_use]
+    pub fn pe(self, index: u32) -> (Self, u32) {
+        (self, index)
+    }
+
+    /// The same team at another slot, `0..SYNC_SLOTS`; slot 0 of the world is also what a stream's barrier uses.
     /// A larger number is a fault ([`FaultKind::Slot`]) when a collective uses it.
     ///
     /// ```
-    /// let team = shmem::world().slot(3);
-    /// # let _ = team;
+    /// use shmem::prelude::*;
+    /// shmem_sim::run(2, 1, 32, || shmem_sim::collective().sync(Warp, shmem::node().slot(3))).unwrap();
     /// ```
     #[inline(always)]
     #[must_use]
     pub fn slot(self, slot: u32) -> Self {
-        Self { slot }
+        Self { slot, ..self }
     }
 
     #[inline(always)]
     pub(crate) fn slot_number(self) -> u32 {
         self.slot
+    }
+
+    #[inline(always)]
+    pub(crate) fn sync_offset(self) -> u64 {
+        self.sync
+    }
+
+    /// The number in the world of a member.
+    #[inline(always)]
+    pub(crate) fn member(self, index: u32) -> u32 {
+        self.start + index * self.stride
+    }
+}
+
+#[cfg(all(test, not(target_arch = "nvptx64")))]
+mod tests {
+    use super::Team;
+
+    fn team(start: u32, stride: u32, n_pes: u32) -> Team {
+        Team {
+            sync: 0,
+            start,
+            stride,
+            n_pes,
+            my_pe: 0,
+            slot: 0,
+            unused: 0,
+        }
+    }
+
+    #[test]
+    fn indices_translate_between_teams_and_only_where_both_have_the_pe() {
+        let (all, odd, fours) = (team(0, 1, 16), team(1, 2, 8), team(3, 4, 3));
+        assert_eq!(odd.member(7), 15);
+        assert_eq!(fours.translate_to(2, odd), Some(5));
+        assert_eq!(odd.translate_to(5, fours), Some(2));
+        assert_eq!(odd.translate_to(0, fours), None, "PE 1 comes before the first of them");
+        assert_eq!(odd.translate_to(2, fours), None, "PE 5 lies between two of them");
+        assert_eq!(odd.translate_to(7, fours), None, "PE 15 comes behind the last of them");
+        assert_eq!(all.translate_to(16, odd), None);
+        assert_eq!(all.translate_to(4, odd), None);
     }
 }

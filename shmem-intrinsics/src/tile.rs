@@ -3,14 +3,92 @@
 //!
 //! A tile is a unit value: nothing is stored, its loops are compiled for it. Every member makes the same call with the same
 //! arguments.
+//!
+//! | tile | threads | its sync |
+//! |---|---|---|
+//! | [`Thread`] | one | none |
+//! | [`SubWarp`], [`Warp`](type@Warp) | 1 to 32 lanes of a warp | `bar.warp.sync` |
+//! | [`WarpGroup`] | 2 to 32 warps of a block | a word in shared memory |
+//! | [`Block`] | a block | `barrier.sync` |
+//! | [`Grid`] | all blocks of a collective kernel | `barrier.sync`, and a word in device memory |
+//!
+//! Tiles of one's own implement [`Tile`].
+
+mod grid;
+mod warp_group;
+
+pub use grid::Grid;
+pub(crate) use warp_group::BYTES as GROUP_BYTES;
+pub use warp_group::WarpGroup;
 
 use crate::Pod;
 use crate::arch;
+use core::ops::Range;
 
 /// Threads that call together.
 ///
+/// A kernel may have tiles of its own, built on those that exist:
+///
+/// ```
+/// use shmem::prelude::*;
+/// use shmem::tile::Group;
+///
+/// /// The even lanes of a warp.
+/// #[derive(Clone, Copy)]
+/// struct EvenLanes;
+/// const EVEN: u32 = 0x5555_5555;
+///
+/// // SAFETY: warp::sync waits for the lanes of the mask and orders memory among them; their ranks are 0 to 15.
+/// unsafe impl Tile for EvenLanes {
+///     fn rank(self) -> u32 {
+///         warp::lane_id() / 2
+///     }
+///     fn size(self) -> u32 {
+///         16
+///     }
+///     fn id(self) -> u32 {
+///         warp::warp_id()
+///     }
+///     fn sync(self) {
+///         warp::sync(EVEN);
+///     }
+///     fn broadcast(self, value: u64) -> u64 {
+///         // Of all that the lanes put there, the leader's is read.
+///         shared!(words: [u64; 1024]);
+///         words.store(thread::index(), value);
+///         self.sync();
+///         let value = words.load(thread::index() & !31);
+///         self.sync();
+///         value
+///     }
+///     fn group(self) -> Group {
+///         Group::Warp(EVEN)
+///     }
+/// }
+/// impl InBlock for EvenLanes {}
+///
+/// shmem_sim::run(2, 1, 64, || {
+///     let (dst, src) = (shmem_sim::symmetric::<u32>(200), shmem_sim::symmetric::<u32>(200));
+///     let ready = shmem_sim::signals(2);
+///     let (dst, src) = (dst.chunk(warp::warp_id(), 100), src.chunk(warp::warp_id(), 100));
+///     if warp::lane_id() % 2 == 0 {
+///         for i in EvenLanes.strided(100) {
+///             src.store(i, 1000 + i);
+///         }
+///         EvenLanes.sync();
+///         let ready = ready.at(EvenLanes.id());
+///         shmem::put_signal(EvenLanes, dst, src, ready.set(1), 1 - shmem::my_pe());
+///         assert_eq!(shmem::wait_until(EvenLanes, ready, ge(1)), 1);
+///         assert_eq!(dst.load(99), 1099);
+///     }
+/// }).unwrap();
+/// ```
+///
+/// The first two warps of each block are `Block.groups::<2>()` where its `id()` is 0: no tile of one's own is needed.
+///
 /// # Safety
-/// `sync` waits for every member and orders memory among them as `barrier.sync` does; ranks are `0..size()`, each once.
+/// `sync` waits for every member and orders memory among them as `barrier.sync` does; ranks are `0..size()`, each once;
+/// `group` names just the members.
 pub unsafe trait Tile: Copy {
     /// This thread's number among the members.
     fn rank(self) -> u32;
@@ -69,12 +147,85 @@ pub unsafe trait Tile: Copy {
     #[doc(hidden)]
     const __LONE: bool = false;
 
-    #[doc(hidden)]
-    #[cfg(not(target_arch = "nvptx64"))]
-    fn __group(self) -> crate::hook::Group;
+    /// Whether this thread is the one member that is elected, for what one of them does alone. Which it is, is not promised:
+    /// take [`leader`](Self::leader) where it matters. No sync, so that any member may call it.
+    ///
+    /// PTX `elect.sync` chooses among the lanes of a warp, from sm_90 on; this one is rank 0 everywhere.
+    ///
+    /// ```
+    /// use shmem::prelude::*;
+    /// shmem_sim::run(1, 1, 64, || {
+    ///     let count = shmem_sim::counters(1).at(0);
+    ///     if Warp.elect() {
+    ///         shmem::signal_op(count.add(1), 0);
+    ///     }
+    ///     assert_eq!(shmem::wait_until(Block, count, ge(2)), 2);
+    /// }).unwrap();
+    /// ```
+    #[inline(always)]
+    #[track_caller]
+    fn elect(self) -> bool {
+        self.leader()
+    }
+
+    /// This member's share of `0..n` in one piece: shares follow each other by rank, and the first `n % size` of them are one
+    /// longer than the rest. For memory, [`strided`](Self::strided) is mostly faster: neighbouring threads then touch
+    /// neighbouring elements.
+    ///
+    /// ```
+    /// use shmem::prelude::*;
+    /// shmem_sim::run(1, 1, 4, || {
+    ///     let mine = Block.part(10);
+    ///     assert_eq!(mine, [0..3, 3..6, 6..8, 8..10][thread::index() as usize]);
+    ///     assert_eq!(shmem_sim::symmetric::<u32>(10).slice(mine.clone()).len(), u64::from(mine.end - mine.start));
+    /// }).unwrap();
+    /// ```
+    #[inline(always)]
+    #[track_caller]
+    fn part(self, n: u32) -> Range<u32> {
+        let (rank, size) = (self.rank(), self.size());
+        let (each, longer) = (n / size, n % size);
+        let start = rank * each + rank.min(longer);
+        start..start + each + u32::from(rank < longer)
+    }
+
+    /// Which threads its `sync` waits for. The simulator, which runs whole operations of a tile, goes by it; on a GPU nothing
+    /// does. A tile that is built on another one says what that one says.
+    ///
+    /// ```
+    /// use shmem::prelude::*;
+    /// use shmem::tile::Group;
+    /// shmem_sim::run(1, 1, 32, || assert_eq!(Warp.group(), Group::Warp(!0))).unwrap();
+    /// ```
+    #[track_caller]
+    fn group(self) -> Group;
+}
+
+/// Threads that wait for each other, as seen by one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Group {
+    /// Itself.
+    Thread,
+    /// The lanes of its warp whose bits are set.
+    Warp(u32),
+    /// The threads of some warps of its block.
+    Warps {
+        /// The first warp.
+        first: u32,
+        /// How many.
+        count: u32,
+    },
+    /// All threads of its block.
+    Block,
+    /// All threads of its grid.
+    Grid,
 }
 
 /// Tiles that lie inside one block, and so may use its shared memory.
+#[diagnostic::on_unimplemented(
+    message = "the threads of `{Self}` are not all in one block",
+    note = "shared memory and BlockShared contexts are of one block"
+)]
 pub trait InBlock: Tile {}
 
 /// The indices of [`Tile::strided`].
@@ -146,9 +297,9 @@ unsafe impl Tile for Thread {
     fn broadcast(self, value: u64) -> u64 {
         value
     }
-    #[cfg(not(target_arch = "nvptx64"))]
-    fn __group(self) -> crate::hook::Group {
-        crate::hook::Group::Thread
+    #[inline(always)]
+    fn group(self) -> Group {
+        Group::Thread
     }
 }
 
@@ -186,10 +337,10 @@ unsafe impl<const N: u32> Tile for SubWarp<N> {
         self.sync();
         self.shuffle(value, 0)
     }
-    #[cfg(not(target_arch = "nvptx64"))]
+    #[inline(always)]
     #[track_caller]
-    fn __group(self) -> crate::hook::Group {
-        crate::hook::Group::Warp(self.mask())
+    fn group(self) -> Group {
+        Group::Warp(self.mask())
     }
 }
 
@@ -217,6 +368,19 @@ impl<const N: u32> SubWarp<N> {
     #[track_caller]
     pub fn per_block() -> u32 {
         crate::thread::block_size() / N
+    }
+
+    /// The tiles of M lanes that this one is made of; this thread's own one. M is at most N.
+    ///
+    /// ```
+    /// use shmem::prelude::*;
+    /// shmem_sim::run(1, 1, 32, || assert_eq!(Warp.partition::<8>().id(), thread::index() / 8)).unwrap();
+    /// ```
+    #[inline(always)]
+    #[must_use]
+    pub fn partition<const M: u32>(self) -> SubWarp<M> {
+        const { assert!(M <= N, "a part has at most as many lanes as the whole") };
+        SubWarp
     }
 
     /// The value that the member of rank `from % N` gives. All members call it.
@@ -315,9 +479,9 @@ unsafe impl Tile for Block {
         self.sync();
         value
     }
-    #[cfg(not(target_arch = "nvptx64"))]
-    fn __group(self) -> crate::hook::Group {
-        crate::hook::Group::Block
+    #[inline(always)]
+    fn group(self) -> Group {
+        Group::Block
     }
 }
 

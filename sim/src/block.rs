@@ -5,6 +5,7 @@
 
 use crate::kernel::{Kernel, LaneBody};
 use crate::lane::Lane;
+use crate::meet::{Arrived, Grid};
 use crate::queue::{Queue, WarpId};
 use crate::shared::SharedMemory;
 use crate::world::World;
@@ -22,8 +23,14 @@ pub(crate) struct Block {
     pub(crate) lanes: Box<[Lane]>,
     pub(crate) warps: Box<[Warp]>,
     pub(crate) shared: SharedMemory,
+    pub(crate) grid: Rc<Grid>,
+    /// Lanes at the block's barrier.
+    pub(crate) at_barrier: Arrived,
+    /// Lanes at that of their group of warps.
+    pub(crate) at_warps: Arrived,
+    /// Lanes at the grid's.
+    pub(crate) at_grid: Arrived,
     live: Cell<u32>,
-    at_barrier: Cell<u32>,
 }
 
 /// Where a block belongs.
@@ -46,8 +53,8 @@ pub(crate) struct Warp {
     pub(crate) ready: Cell<u32>,
     /// Whether the queue knows of ready lanes, or the scheduler is looking at the warp.
     pub(crate) queued: Cell<bool>,
-    /// Lanes at the block's barrier.
-    pub(crate) at_barrier: Cell<u32>,
+    /// The group of warps that its lanes came to last: its first warp, and how many.
+    pub(crate) group: Cell<(u32, u32)>,
     /// Lanes in a sync or exchange of the warp.
     meeting: Cell<u32>,
     /// Those of them that are in an exchange.
@@ -80,7 +87,7 @@ impl Warp {
             alive: Cell::new(exists),
             ready: Cell::new(exists),
             queued: Cell::new(true),
-            at_barrier: Cell::new(0),
+            group: Cell::new((0, 0)),
             meeting: Cell::new(0),
             exchanging: Cell::new(0),
             offers: Default::default(),
@@ -154,8 +161,10 @@ impl Block {
         kernel: Kernel,
         home: Home,
         body: Arc<LaneBody>,
+        grid: &Rc<Grid>,
     ) -> Rc<Self> {
         let threads = kernel.threads();
+        let arrived = || Arrived::new(threads.div_ceil(32));
         let warps = (0..threads.div_ceil(32)).map(|warp| Warp::new(threads - 32 * warp));
         let block = Rc::new(Self {
             lanes: (0..threads)
@@ -168,8 +177,11 @@ impl Block {
             home,
             body,
             shared: SharedMemory::default(),
+            grid: Rc::clone(grid),
+            at_barrier: arrived(),
+            at_warps: arrived(),
+            at_grid: arrived(),
             live: Cell::new(threads),
-            at_barrier: Cell::new(0),
         });
         for lane in &block.lanes {
             lane.enter(&block);
@@ -199,25 +211,6 @@ impl Block {
         }
     }
 
-    /// A lane comes to the block's barrier. False where it has to wait.
-    pub(crate) fn arrive(&self, thread: u32) -> bool {
-        let warp = &self.warps[thread as usize / 32];
-        if self.at_barrier.get() + 1 < self.live.get() {
-            warp.at_barrier.set(warp.at_barrier.get() | 1 << (thread % 32));
-            self.at_barrier.set(self.at_barrier.get() + 1);
-            return false;
-        }
-        self.open_barrier();
-        true
-    }
-
-    fn open_barrier(&self) {
-        self.at_barrier.set(0);
-        for (warp, state) in self.warps.iter().enumerate() {
-            self.wake(warp as u32, state.at_barrier.take());
-        }
-    }
-
     /// Lets the lanes of a warp that meet under `mask` go on, if all of them have come. Returns them; `running`, which has
     /// just come, is not made ready.
     pub(crate) fn meet(&self, warp: u32, mask: u32, running: u32) -> u32 {
@@ -239,10 +232,7 @@ impl Block {
             self.meet(warp, state.offers[first as usize].mask.get(), 0);
             waiting &= !company;
         }
-        let (live, arrived) = (self.live.get(), self.at_barrier.get());
-        if arrived > 0 && arrived == live {
-            self.open_barrier();
-        }
-        live == 0
+        self.recheck_barriers(thread);
+        self.live.get() == 0
     }
 }

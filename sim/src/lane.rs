@@ -25,6 +25,13 @@ pub(crate) enum Wait {
     /// It has not begun.
     Start,
     Barrier,
+    /// The barrier of some warps of its block.
+    Warps {
+        first: u32,
+        count: u32,
+    },
+    /// The grid's barrier.
+    Grid,
     /// A sync of these lanes of its warp.
     Sync(u32),
     /// An exchange among these lanes of its warp.

@@ -4,6 +4,7 @@ use crate::block::{Block, Home};
 use crate::desk::Order;
 use crate::kernel::{Kernel, LaneBody};
 use crate::lane::Ran;
+use crate::meet::Grid;
 use crate::overflow;
 use crate::queue::Queue;
 use crate::rng::Rng;
@@ -26,6 +27,7 @@ pub(crate) struct Part {
     pub(crate) pe: u32,
     pub(crate) stream: u32,
     pub(crate) body: Arc<LaneBody>,
+    grid: Rc<Grid>,
     /// Blocks that have not ended.
     left: Cell<u32>,
     /// The end has been told.
@@ -80,6 +82,7 @@ impl Launch {
             pe,
             stream,
             body: job.lane,
+            grid: Grid::new(kernel.blocks()),
             left: Cell::new(kernel.blocks()),
             told: Cell::new(false),
         });
@@ -130,8 +133,13 @@ impl Launch {
                 slot,
                 rank: (made % per_part) as u32,
             };
-            let body = Arc::clone(&self.parts[part].body);
-            resident[slot as usize] = Some(Block::new(&self.world, &self.queue, self.kernel, home, body));
+            let Part { body, grid, .. } = &self.parts[part];
+            let block = Block::new(&self.world, &self.queue, self.kernel, home, Arc::clone(body), grid);
+            // Only the blocks of a collective launch are all resident, and may wait for each other.
+            if self.collective {
+                grid.add(&block);
+            }
+            resident[slot as usize] = Some(block);
         }
     }
 

@@ -6,7 +6,7 @@
 //! | `engine`, `desk`, `hosts` | [`Engine`]: a world as host threads see it, and how they meet the simulator's thread |
 //! | `simulator` | what starts when, and when nothing can go on |
 //! | `launch`, `queue` | resident blocks, and which lane runs next |
-//! | `block`, `lane`, `machine` | barriers and warps, coroutines, what a lane's calls do |
+//! | `block`, `meet`, `lane`, `machine` | warps, barriers, coroutines, what a lane's calls do |
 //! | `net`, `memory` | when an operation takes effect at another PE, and the memory it changes |
 //! | `stack`, `overflow`, `panics` | stacks of lanes, and what becomes of kernels that leave theirs or panic |
 //! | `report`, `failure` | why a world failed, as text |
@@ -46,6 +46,7 @@ mod kernel;
 mod lane;
 mod launch;
 mod machine;
+mod meet;
 mod memory;
 mod net;
 mod objects;
@@ -64,5 +65,5 @@ pub use config::{Config, SimError};
 pub use engine::{Blocked, Engine, StreamId};
 pub use failure::Failure;
 pub use kernel::{KernelJob, LaneBody};
-pub use objects::{counters, global, signals, symmetric, symmetric_with};
+pub use objects::{collective, counters, global, signals, symmetric, symmetric_with};
 pub use run::{Dim3, Report, Sim, run, seed_from_env};

@@ -5,7 +5,7 @@ use crate::memory;
 use crate::net::{Origin, Remote};
 use crate::queue::Paused;
 use shmem::fault::FaultKind;
-use shmem::hook::{Access, At, Atomic, Group, Machine, Scope, SignalUpdate, Strength, Transfer, Watch};
+use shmem::hook::{Access, At, Atomic, Group, Machine, Peer, Scope, SignalUpdate, Strength, Transfer, Watch};
 use shmem::state::FaultRecord;
 use std::ops::Range;
 
@@ -13,8 +13,12 @@ use std::ops::Range;
 const DYNAMIC: u64 = u64::MAX;
 
 impl Lane {
-    fn origin(&self, at: At) -> Origin<'_> {
-        Origin { lane: &self.view, at }
+    fn origin(&self, ctx: u32, at: At) -> Origin<'_> {
+        Origin {
+            lane: &self.view,
+            ctx,
+            at,
+        }
     }
 
     /// Memory of a PE, which must exist and lie inside its heap.
@@ -43,6 +47,15 @@ impl Lane {
         };
         record.locate(at);
         self.fault(&record)
+    }
+
+    /// Goes on, where the lane was the last to come to a barrier of the block or wider; waits for it else.
+    fn wait_unless(&self, opened: bool) {
+        if !opened {
+            self.suspend();
+        } else if self.block().live() > 1 {
+            self.maybe_give_way();
+        }
     }
 
     #[cold]
@@ -142,11 +155,23 @@ impl Machine for Lane {
                 let block = self.block();
                 self.wait.set(Wait::Barrier);
                 self.at.set(Some(at));
-                if !block.arrive(self.rank) {
-                    self.suspend();
-                } else if block.live() > 1 {
-                    self.maybe_give_way();
+                self.wait_unless(block.arrive(self.rank));
+            }
+            Group::Warps { first, count } => {
+                let (block, warp) = (self.block(), self.rank / 32);
+                if !(first..first + count).contains(&warp) || first + count > block.warps.len() as u32 {
+                    let message =
+                        format!("warp {warp} calls for {count} warps from {first} on, which it is not one of");
+                    self.misuse(at, message);
                 }
+                self.wait.set(Wait::Warps { first, count });
+                self.at.set(Some(at));
+                self.wait_unless(block.arrive_at_warps(self.rank, first, count));
+            }
+            Group::Grid => {
+                self.wait.set(Wait::Grid);
+                self.at.set(Some(at));
+                self.wait_unless(self.block().arrive_at_grid(self.rank));
             }
         }
     }
@@ -182,9 +207,11 @@ impl Machine for Lane {
         }
     }
 
-    fn atomic_at(&self, offset: u64, bytes: u32, pe: u32, strength: Strength, atomic: &Atomic, at: At) -> u64 {
-        let to = self.remote(pe, offset, bytes.into(), at);
-        self.world().net.atomic(self.origin(at), to, bytes, strength, atomic)
+    fn atomic_at(&self, offset: u64, bytes: u32, to: Peer, strength: Strength, atomic: &Atomic, at: At) -> u64 {
+        let word = self.remote(to.pe, offset, bytes.into(), at);
+        self.world()
+            .net
+            .atomic(self.origin(to.ctx, at), word, bytes, strength, atomic)
     }
 
     fn fence_memory(&self, _: Scope, _: At) {
@@ -192,7 +219,7 @@ impl Machine for Lane {
     }
 
     fn put(&self, transfer: &Transfer, at: At) {
-        let to = self.remote(transfer.pe, transfer.remote, transfer.bytes, at);
+        let to = self.remote(transfer.peer.pe, transfer.remote, transfer.bytes, at);
         let mine = share(transfer);
         let bytes = (mine.end - mine.start) as usize;
         if bytes > 0 {
@@ -203,15 +230,19 @@ impl Machine for Lane {
             let source = (transfer.local + mine.start) as *const u8;
             // SAFETY: the intrinsics promise a live source of `bytes` bytes; the target was checked.
             unsafe {
-                self.world()
-                    .net
-                    .put(self.origin(at), to, source, bytes, !transfer.blocking);
+                self.world().net.put(
+                    self.origin(transfer.peer.ctx, at),
+                    to,
+                    source,
+                    bytes,
+                    !transfer.blocking,
+                );
             };
         }
         if let Some(update) = transfer.signal {
             self.sync(transfer.group, at);
             if transfer.rank == 0 {
-                self.signal(update, transfer.pe, false, at);
+                self.signal(update, transfer.peer, false, at);
             }
         }
         if transfer.blocking {
@@ -220,7 +251,7 @@ impl Machine for Lane {
     }
 
     fn get(&self, transfer: &Transfer, at: At) {
-        let from = self.remote(transfer.pe, transfer.remote, transfer.bytes, at);
+        let from = self.remote(transfer.peer.pe, transfer.remote, transfer.bytes, at);
         let mine = share(transfer);
         let bytes = (mine.end - mine.start) as usize;
         if bytes > 0 {
@@ -231,9 +262,13 @@ impl Machine for Lane {
             let destination = (transfer.local + mine.start) as *mut u8;
             // SAFETY: the intrinsics promise a live destination of `bytes` bytes; the source was checked.
             unsafe {
-                self.world()
-                    .net
-                    .get(self.origin(at), from, destination, bytes, !transfer.blocking);
+                self.world().net.get(
+                    self.origin(transfer.peer.ctx, at),
+                    from,
+                    destination,
+                    bytes,
+                    !transfer.blocking,
+                );
             };
         }
         if transfer.blocking {
@@ -241,34 +276,37 @@ impl Machine for Lane {
         }
     }
 
-    fn p(&self, offset: u64, value: u128, bytes: u32, pe: u32, at: At) {
-        let to = self.remote(pe, offset, bytes.into(), at);
-        self.world().net.p(self.origin(at), to, value, bytes);
+    fn p(&self, offset: u64, value: u128, bytes: u32, to: Peer, at: At) {
+        let origin = self.origin(to.ctx, at);
+        let to = self.remote(to.pe, offset, bytes.into(), at);
+        self.world().net.p(origin, to, value, bytes);
     }
 
-    fn g(&self, offset: u64, bytes: u32, pe: u32, at: At) -> u128 {
-        let from = self.remote(pe, offset, bytes.into(), at);
-        self.world().net.g(self.origin(at), from, bytes)
+    fn g(&self, offset: u64, bytes: u32, from: Peer, at: At) -> u128 {
+        let origin = self.origin(from.ctx, at);
+        let from = self.remote(from.pe, offset, bytes.into(), at);
+        self.world().net.g(origin, from, bytes)
     }
 
-    fn signal(&self, update: SignalUpdate, pe: u32, relaxed: bool, at: At) {
-        let to = self.remote(pe, update.offset, 8, at);
-        self.world().net.signal(self.origin(at), to.pe, update, relaxed);
+    fn signal(&self, update: SignalUpdate, to: Peer, relaxed: bool, at: At) {
+        let origin = self.origin(to.ctx, at);
+        let to = self.remote(to.pe, update.offset, 8, at);
+        self.world().net.signal(origin, to.pe, update, relaxed);
     }
 
-    fn fence(&self, group: Group, at: At) {
+    fn fence(&self, group: Group, ctx: u32, at: At) {
         // All members' earlier operations come before each member's later ones.
         self.sync(group, at);
-        self.world().net.fence(self.origin(at));
+        self.world().net.fence(self.origin(ctx, at));
     }
 
-    fn quiet(&self, group: Group, at: At) {
-        self.world().net.quiet(self.origin(at));
+    fn quiet(&self, group: Group, ctx: u32, at: At) {
+        self.world().net.quiet(self.origin(ctx, at));
         self.sync(group, at);
     }
 
-    fn flush(&self, group: Group, at: At) {
-        self.world().net.flush(self.origin(at));
+    fn flush(&self, group: Group, ctx: u32, at: At) {
+        self.world().net.flush(self.origin(ctx, at));
         self.sync(group, at);
     }
 

@@ -15,6 +15,8 @@ use std::rc::Rc;
 )]
 pub(crate) struct Origin<'a> {
     pub(crate) lane: &'a hook::Lane,
+    /// The context.
+    pub(crate) ctx: u32,
     pub(crate) at: At,
 }
 

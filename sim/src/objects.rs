@@ -2,7 +2,7 @@
 
 use crate::memory::Heaps;
 use shmem::state::SystemArea;
-use shmem::{CounterWord, Global, Pod, SignalWord, SymSlice};
+use shmem::{Collective, CounterWord, Global, Pod, SignalWord, SymSlice};
 use std::any::TypeId;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -193,4 +193,26 @@ pub fn global<T: Pod>(len: usize) -> Global<T> {
         }
     });
     Global::__new(address, len as u64)
+}
+
+/// The token of a collective kernel: what `run` launches is one.
+///
+/// ```
+/// use shmem::prelude::*;
+/// shmem_sim::run(2, 2, 32, || {
+///     let all = shmem_sim::collective();
+///     all.barrier(all.grid(), shmem::world());
+/// }).unwrap();
+/// ```
+///
+/// # Panics
+/// Called elsewhere than in a kernel under [`run`](crate::run()) and [`Sim`](crate::Sim).
+#[track_caller]
+pub fn collective() -> Collective {
+    assert!(
+        shmem::hook::in_kernel() && OBJECTS.with_borrow(Option::is_some),
+        "only a kernel that shmem_sim::run or shmem_sim::Sim runs is known to be collective"
+    );
+    // SAFETY: `Sim::run` launches the kernel on every PE, and no other in this world.
+    unsafe { Collective::__new(0) }
 }

@@ -105,11 +105,29 @@ impl<'a> Report<'a> {
         match lane.wait.get() {
             Wait::Start => "has not begun".to_owned(),
             Wait::Barrier => {
-                let missing = (0..)
-                    .zip(&block.warps)
-                    .flat_map(|(i, warp)| bits(warp.alive.get() & !warp.at_barrier.get()).map(move |bit| 32 * i + bit));
+                let missing = block.missing(&block.at_barrier, 0, block.warps.len() as u32);
                 format!(
                     "at {at} waits for the block barrier; not arrived: {}",
+                    numbers("thread", missing)
+                )
+            }
+            Wait::Warps { first, count } => {
+                let missing = block.missing(&block.at_warps, first, count);
+                let ended = (first..first + count).filter(|&warp| block.warps[warp as usize].alive.get() == 0);
+                let warps = first..first + count;
+                format!(
+                    "at {at} waits for its group, {}; not arrived: {}; ended: {}",
+                    numbers("warp", warps),
+                    numbers("thread", missing),
+                    numbers("warp", ended)
+                )
+            }
+            Wait::Grid => {
+                let missing = block.missing(&block.at_grid, 0, block.warps.len() as u32);
+                let (arrived, blocks) = block.grid.arrived();
+                format!(
+                    "at {at} waits for the grid barrier; {arrived} of {blocks} blocks have arrived; not arrived of this \
+                     one: {}",
                     numbers("thread", missing)
                 )
             }

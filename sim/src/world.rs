@@ -41,8 +41,10 @@ impl World {
             heap_bytes: config.heap_bytes,
             fault: 0,
             time_limit_ns: config.time_limit.map_or(0, |limit| limit.as_nanos() as u64),
-            sync_words: area.sync_words,
-            sync_epochs: area.sync_epochs,
+            world_sync: area.world_sync,
+            node_sync: area.node_sync,
+            node_start: 0,
+            node_size: config.pes,
             peer_base,
         });
         let memory = Rc::new(Memory::new(heaps));

@@ -278,7 +278,7 @@ fn many_pes_have_their_own_state() {
         let kernel = job("who", 1, 1, move || {
             assert_eq!((my_pe(), n_pes()), (pe, pes));
             // SAFETY: `Engine` launches collectively.
-            unsafe { Collective::__new() }.barrier(Thread, shmem::world());
+            unsafe { Collective::__new(0) }.barrier(Thread, shmem::world());
         });
         engine.submit(pe, MAIN, collective(kernel)).unwrap();
         engine.detach(pe);

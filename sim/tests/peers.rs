@@ -146,7 +146,7 @@ fn all_pes_pass_a_barrier_together() {
             .seed(seed)
             .run(|| {
                 // SAFETY: `Sim` launches collectively.
-                let all = unsafe { Collective::__new() };
+                let all = unsafe { Collective::__new(0) };
                 let x = symmetric::<u32>(1).at(0);
                 for round in 0..4 {
                     if Block.leader() {

@@ -7,6 +7,7 @@ pub(crate) mod cuda;
 pub(crate) mod sim;
 
 use crate::Error;
+use shmem::state::GRID_SLOTS;
 use shmem::{BlockBounds, Images, Kernel};
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -113,6 +114,14 @@ pub(crate) trait Marker {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StreamId(pub(crate) usize);
+
+impl StreamId {
+    /// The number that collective kernels on this stream have to themselves: kernels of one stream follow each other.
+    pub(crate) fn slot(self) -> u32 {
+        // A collective launch on a later stream is refused.
+        (self.0 % GRID_SLOTS) as u32
+    }
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FunctionId(pub(crate) usize);

@@ -4,6 +4,7 @@ use super::{Dim3, LaunchConfig, LaunchError, Ready};
 use crate::Error;
 use crate::backend::{KernelInfo, Limits};
 use crate::session::Session;
+use shmem::state::GRID_SLOTS;
 use shmem::{BlockBounds, Region};
 
 impl Session {
@@ -73,6 +74,11 @@ impl Session {
             .into());
         }
         if config.collective {
+            let (stream, most) = (config.stream_id().0, GRID_SLOTS);
+            if stream >= most {
+                let kernel = kernel();
+                return Err(LaunchError::TooManyStreams { kernel, stream, most }.into());
+            }
             let (asked, most) = (config.grid.count(), self.resident(ready, threads, config.shared_bytes)?);
             if asked > most.into() {
                 let (pe, shared_bytes) = (self.pe, config.shared_bytes);

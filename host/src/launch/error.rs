@@ -72,6 +72,19 @@ pub enum LaunchError {
         /// Lanes of its largest SubWarp.
         tile: u32,
     },
+    /// A collective launch on a stream of which there are too many: each has a barrier for the grids of its kernels.
+    #[error(
+        "{kernel}: a collective launch on stream {stream} of a PE was asked for, and only the first {most} streams take them: \
+         drop streams that are no longer used"
+    )]
+    TooManyStreams {
+        /// The kernel.
+        kernel: String,
+        /// The stream, as the PE numbers them.
+        stream: usize,
+        /// How many there may be.
+        most: usize,
+    },
     /// A grid without blocks, or with more than the device takes.
     #[error("{kernel}: a grid of {grid} blocks was asked for: give at least 1 and at most {most} along x, y, z")]
     Grid {

@@ -7,9 +7,9 @@ mod shape;
 pub use error::LaunchError;
 pub use shape::{Dim3, LaunchConfig};
 
-use crate::backend::{KernelInfo, Lane, Launch, Loaded, StreamId};
+use crate::Error;
+use crate::backend::{KernelInfo, Lane, Launch, Loaded};
 use crate::session::Session;
-use crate::{Error, Stream};
 use check::{check_bounds, check_kernel};
 use shmem::{Call, Kernel};
 use std::any::TypeId;
@@ -66,12 +66,16 @@ impl Session {
         let ready = self.ready::<K>()?;
         self.check_resources(info.name, &ready, threads, config)?;
         self.check_handles(info.name, |visit| K::regions(&args, visit))?;
+        let mut slot = config.stream_id().slot();
         let mut params = self.kernels.params.borrow_mut();
         params.clear();
         K::addresses(&args, &mut |argument| params.push(argument.cast_mut().cast()));
+        if info.collective {
+            params.push((&raw mut slot).cast());
+        }
         let lane = || -> Lane {
             let arguments = Arguments::<K>(K::copied(&args));
-            Arc::new(move || K::run(arguments.copied()))
+            Arc::new(move || K::run(arguments.copied(), slot))
         };
         self.enqueue(
             Cow::Borrowed(info.name),
@@ -91,7 +95,7 @@ impl Session {
         params: &mut [*mut c_void],
         hosted: Option<(&KernelInfo, &dyn Fn() -> Lane)>,
     ) -> Result<(), Error> {
-        let stream = config.stream.map_or(StreamId(0), Stream::id);
+        let stream = config.stream_id();
         let launch = Launch {
             function: ready.loaded.function,
             stream,

@@ -1,6 +1,7 @@
 //! What stands between `<<<` and `>>>`.
 
 use crate::Stream;
+use crate::backend::StreamId;
 use std::fmt;
 
 /// A shape in up to three dimensions: blocks of a grid, threads of a block.
@@ -111,6 +112,10 @@ impl<'a> LaunchConfig<'a> {
             stream: None,
             collective: false,
         }
+    }
+
+    pub(crate) fn stream_id(&self) -> StreamId {
+        self.stream.map_or(StreamId(0), Stream::id)
     }
 
     /// Gives each block this many bytes of dynamic shared memory.

@@ -31,5 +31,5 @@ pub(crate) enum Target {
     /// At an address that this thread reaches.
     Here { address: u64, place: Place },
     /// In the heap of a PE, which exists; atomic for all.
-    At { offset: u64, pe: u32 },
+    At { offset: u64, to: crate::team::Peer },
 }

@@ -76,7 +76,7 @@ fn transfer(rank: u32, size: u32, bytes: u64, element: u32) -> Transfer {
         local_space: Space::Global,
         bytes,
         element,
-        pe: 1,
+        peer: Peer { pe: 1, ctx: 0 },
         blocking: true,
         signal: None,
     }

@@ -7,7 +7,14 @@ use shmem::prelude::*;
 #[kernel]
 pub fn go_wrong(data: SymSlice<u32>, never: SymSlice<SignalWord>, how: u32) {
     let (me, n) = (shmem::my_pe(), shmem::n_pes());
-    if me == n - 1 && thread::index() == 37 {
+    if how == WHOLE_WARP {
+        // The warp's group is the block: what waits for it in the group's sync must end.
+        let group = Block.groups::<2>();
+        if me == n - 1 && warp::warp_id() == 1 {
+            wrong(data, 0);
+        }
+        group.sync();
+    } else if me == n - 1 && thread::index() == 37 {
         wrong(data, how);
     }
     Block.sync();
@@ -19,6 +26,22 @@ pub fn go_wrong(data: SymSlice<u32>, never: SymSlice<SignalWord>, how: u32) {
 }
 
 pub const TIME_LIMIT: u32 = 6;
+pub const WHOLE_WARP: u32 = 20;
+pub const GRID: u32 = 21;
+
+/// As [`go_wrong`], but what the thread leaves behind is the barrier of its grid.
+#[kernel(collective)]
+pub fn grid_goes_wrong(all: Collective, data: SymSlice<u32>, never: SymSlice<SignalWord>) {
+    let last = shmem::my_pe() == shmem::n_pes() - 1;
+    if last && Block.id() == 1 && thread::index() < 38 {
+        // Threads 0 to 37, so that the one that arrives for its block is among them.
+        wrong(data, 0);
+    }
+    all.grid().sync();
+    if !last {
+        shmem::wait_until(all.grid(), never.at(0), eq(1));
+    }
+}
 
 fn wrong(data: SymSlice<u32>, how: u32) {
     let len = data.len();
@@ -38,6 +61,7 @@ fn wrong(data: SymSlice<u32>, how: u32) {
         11 => _ = shmem::test_all(Thread, data.slice(0..4), eq(data.slice(0..3))),
         12 => _ = shmem::test_some(Thread, data.slice(0..4), eq(0), &mut [0; 3]),
         13 => _ = shmem::ptr(data.at(0), shmem::n_pes() + 3).map(|x| x.store(1)),
+        14 => shmem::p(data.at(0), 1, shmem::node().pe(shmem::node().n_pes() + 3)),
         9 => assert!(data.is_empty(), "a kernel's own assertion"),
         _ => {}
     }
@@ -97,6 +121,15 @@ mod host {
             a: None,
             b: None,
         },
+        Fault {
+            name: "index outside a team",
+            how: 14,
+            kind: FaultKind::Pe,
+            a: None,
+            b: None,
+        },
+        fault("a whole warp of a group", WHOLE_WARP, FaultKind::Index, LEN + 5, LEN),
+        fault("threads of a grid at its barrier", GRID, FaultKind::Index, LEN + 5, LEN),
         fault("put of different lengths", 5, FaultKind::Length, 4, 3),
         Fault {
             name: "atomic at a PE out of range",
@@ -146,7 +179,11 @@ mod host {
             let result = world.run(|pe: Pe| -> Result<(), Error> {
                 let data = pe.alloc::<u32>(LEN as usize)?;
                 let never = pe.signals(1)?;
-                collective_launch!(pe, go_wrong<<<2, 64>>>(&data, &never, how))?;
+                if how == GRID {
+                    collective_launch!(pe, grid_goes_wrong<<<3, 64>>>(&data, &never))?;
+                } else {
+                    collective_launch!(pe, go_wrong<<<2, 64>>>(&data, &never, how))?;
+                }
                 let ended = pe.stream().synchronize();
                 match (&ended, pe.id() == last) {
                     (Err(Error::PeerFailed { .. }), false) | (Err(Error::Device(_)), true) => {}
@@ -172,8 +209,13 @@ mod host {
                 self.a.is_none_or(|a| a == fault.a) && self.b.is_none_or(|b| b == fault.b),
                 "{fault}"
             );
-            ensure!(fault.pe == last && fault.thread == [37, 0, 0], "{fault}");
-            ensure!(fault.kernel.contains("go_wrong"), "{fault}");
+            let threads = match how {
+                WHOLE_WARP => 32..64,
+                GRID => 0..38,
+                _ => 37..38,
+            };
+            ensure!(fault.pe == last && threads.contains(&fault.thread[0]), "{fault}");
+            ensure!(fault.kernel.contains("go") && fault.kernel.contains("wrong"), "{fault}");
             // A panic's place costs registers, so that a GPU does not record it.
             if !(gpu && self.kind == FaultKind::Panic) {
                 ensure!(fault.file.ends_with("fault.rs") && fault.line > 0, "no place: {fault}");

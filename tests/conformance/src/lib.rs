@@ -12,9 +12,11 @@
 
 pub mod atomic;
 pub mod barrier;
+pub mod context;
 pub mod fault;
 pub mod generic;
 pub mod get;
+pub mod grid;
 pub mod order;
 pub mod ptr;
 pub mod put;
@@ -22,9 +24,11 @@ pub mod refused;
 pub mod scalar;
 pub mod shared;
 pub mod signal;
+pub mod team;
 pub mod thread;
 pub mod wait_many;
 pub mod warp;
+pub mod warp_group;
 pub mod word;
 
 #[cfg(not(target_arch = "nvptx64"))]

@@ -28,6 +28,10 @@ pub fn cases() -> Vec<Case> {
         crate::ptr::CASES,
         crate::wait_many::CASES,
         crate::refused::CASES,
+        crate::grid::CASES,
+        crate::warp_group::CASES,
+        crate::team::CASES,
+        crate::context::CASES,
     ]
     .concat()
 }

@@ -165,6 +165,37 @@ fn atomics_of_a_word_are_at_its_scope() {
 }
 
 #[test]
+fn a_grid_meets_by_a_release_and_an_acquire_of_the_gpu() {
+    let Some(sass) = Sass::of::<conformance::grid::grid_rounds>() else {
+        return;
+    };
+    assert!(
+        sass.count(&["ATOMG", "ADD", "STRONG.GPU"]) >= 1,
+        "{:#?}",
+        sass.instructions
+    );
+    // The release and the acquire: a fence ahead of the atomic, and stale lines dropped behind the load.
+    assert!(sass.count(&["MEMBAR", ".GPU"]) >= 1);
+    assert!(sass.count(&["LDG", "STRONG.GPU"]) >= 1 && sass.count(&["CCTL.IVALL"]) >= 1);
+    assert_eq!(sass.count(&["LDL"]) + sass.count(&["STL"]), 0, "local memory");
+}
+
+#[test]
+fn a_warp_group_meets_in_shared_memory() {
+    let Some(sass) = Sass::of::<conformance::warp_group::group_put>() else {
+        return;
+    };
+    assert!(sass.count(&["ATOMS", "ADD"]) >= 1, "{:#?}", sass.instructions);
+    assert!(sass.count(&["MEMBAR", ".CTA"]) >= 1);
+    assert_eq!(
+        sass.count(&["ATOMG"]) - sass.count(&["ATOMG", "CAS"]),
+        0,
+        "no atomics but the fault's claim"
+    );
+    assert_eq!(sass.count(&["LDL"]) + sass.count(&["STL"]), 0, "local memory");
+}
+
+#[test]
 fn no_load_goes_through_the_read_only_cache() {
     for sass in [
         Sass::of::<conformance::put::put_by<u32>>(),

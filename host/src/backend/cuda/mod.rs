@@ -148,8 +148,10 @@ impl Cuda {
             heap_bytes: self.heap_bytes(),
             fault: page.record.0,
             time_limit_ns,
-            sync_words: system.sync_words,
-            sync_epochs: system.sync_epochs,
+            world_sync: system.world_sync,
+            node_sync: system.node_sync,
+            node_start: 0,
+            node_size: self.pes(),
             peer_base,
         };
         Ok((page, state))

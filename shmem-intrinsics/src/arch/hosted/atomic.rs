@@ -54,8 +54,8 @@ unsafe fn access<T: AtomicAdd>(target: Target, order: Order, op: AtomicOp, value
             };
             machine.atomic(access, &atomic(scope), at)
         }
-        Target::At { offset, pe } => {
-            machine.atomic_at(offset, bytes, pe, order.into(), &atomic(hook::Scope::System), at)
+        Target::At { offset, to } => {
+            machine.atomic_at(offset, bytes, to, order.into(), &atomic(hook::Scope::System), at)
         }
     };
     from_bits(old.into())

@@ -1,17 +1,21 @@
 //! Without a GPU: every call goes to the machine that runs the current lane.
 
 pub(crate) mod atomic;
+mod meet;
 mod pick;
 
+pub(crate) use meet::*;
 pub(crate) use pick::pick;
 
 use super::{Extent, Space, Span, Strength};
 use crate::Pod;
+use crate::context;
 use crate::fault::FaultKind;
 pub(crate) use crate::hook::Watch;
 use crate::hook::{self, Access, At, SignalOp, SignalUpdate, Transfer, current};
 use crate::signal::Action;
 use crate::state::{DeviceState, FaultRecord};
+use crate::team::Peer;
 use crate::tile::Tile;
 use core::panic::Location;
 
@@ -37,7 +41,7 @@ pub(crate) fn peer_base(pe: u32) -> u64 {
     state().peer_base[pe as usize]
 }
 
-state_fields! { my_pe: u32; n_pes: u32; heap_base: u64; sync_words: u64; sync_epochs: u64; }
+state_fields! { my_pe: u32; n_pes: u32; heap_base: u64; world_sync: u64; node_sync: u64; node_start: u32; node_size: u32; }
 
 #[track_caller]
 pub(crate) fn lane_id() -> u32 {
@@ -154,31 +158,31 @@ pub(crate) unsafe fn store<T: Pod>(address: u64, value: T, space: Space, strengt
 }
 
 /// # Safety
-/// The offset is that of a live T on PE `pe`, which exists.
+/// The offset is that of a live T on the peer, which exists.
 #[track_caller]
-pub(crate) unsafe fn store_remote<T: Pod>(offset: u64, value: T, pe: u32) {
+pub(crate) unsafe fn store_remote<T: Pod>(offset: u64, value: T, to: Peer) {
     const { crate::slice::assert_element::<T>() };
     current()
         .machine
-        .p(offset, to_bits(value), size_of::<T>() as u32, pe, Location::caller());
+        .p(offset, to_bits(value), size_of::<T>() as u32, to, Location::caller());
 }
 
 /// # Safety
-/// The offset is that of a live T on PE `pe`, which exists.
+/// The offset is that of a live T on the peer, which exists.
 #[track_caller]
-pub(crate) unsafe fn load_remote<T: Pod>(offset: u64, pe: u32) -> T {
+pub(crate) unsafe fn load_remote<T: Pod>(offset: u64, from: Peer) -> T {
     const { crate::slice::assert_element::<T>() };
     from_bits(
         current()
             .machine
-            .g(offset, size_of::<T>() as u32, pe, Location::caller()),
+            .g(offset, size_of::<T>() as u32, from, Location::caller()),
     )
 }
 
 #[track_caller]
-fn transfer<G: Tile>(tile: G, remote: u64, local: Span, extent: Extent, pe: u32) -> Transfer {
+fn transfer<G: Tile>(tile: G, remote: u64, local: Span, extent: Extent, peer: Peer) -> Transfer {
     Transfer {
-        group: tile.__group(),
+        group: tile.group(),
         rank: tile.rank(),
         size: tile.size(),
         remote,
@@ -186,26 +190,26 @@ fn transfer<G: Tile>(tile: G, remote: u64, local: Span, extent: Extent, pe: u32)
         local_space: local.space.into(),
         bytes: extent.bytes,
         element: extent.element,
-        pe,
+        peer,
         blocking: true,
         signal: None,
     }
 }
 
 #[track_caller]
-pub(crate) fn put<G: Tile>(tile: G, dst: u64, src: Span, extent: Extent, pe: u32, blocking: bool) {
+pub(crate) fn put<G: Tile>(tile: G, dst: u64, src: Span, extent: Extent, to: Peer, blocking: bool) {
     let transfer = Transfer {
         blocking,
-        ..transfer(tile, dst, src, extent, pe)
+        ..transfer(tile, dst, src, extent, to)
     };
     current().machine.put(&transfer, Location::caller());
 }
 
 #[track_caller]
-pub(crate) fn get<G: Tile>(tile: G, dst: Span, src: u64, extent: Extent, pe: u32, blocking: bool) {
+pub(crate) fn get<G: Tile>(tile: G, dst: Span, src: u64, extent: Extent, from: Peer, blocking: bool) {
     let transfer = Transfer {
         blocking,
-        ..transfer(tile, src, dst, extent, pe)
+        ..transfer(tile, src, dst, extent, from)
     };
     current().machine.get(&transfer, Location::caller());
 }
@@ -219,43 +223,43 @@ fn update<A: Action>(action: A) -> SignalUpdate {
 }
 
 #[track_caller]
-pub(crate) fn put_signal<G: Tile, A: Action>(tile: G, dst: u64, src: Span, extent: Extent, action: A, pe: u32) {
+pub(crate) fn put_signal<G: Tile, A: Action>(tile: G, dst: u64, src: Span, extent: Extent, action: A, to: Peer) {
     let transfer = Transfer {
         signal: Some(update(action)),
-        ..transfer(tile, dst, src, extent, pe)
+        ..transfer(tile, dst, src, extent, to)
     };
     current().machine.put(&transfer, Location::caller());
 }
 
 #[track_caller]
-pub(crate) fn signal<A: Action>(action: A, pe: u32) {
-    current().machine.signal(update(action), pe, false, Location::caller());
+pub(crate) fn signal<A: Action>(action: A, to: Peer) {
+    current().machine.signal(update(action), to, false, Location::caller());
 }
 
 #[track_caller]
-pub(crate) fn signal_relaxed<A: Action>(action: A, pe: u32) {
-    current().machine.signal(update(action), pe, true, Location::caller());
+pub(crate) fn signal_relaxed<A: Action>(action: A, to: Peer) {
+    current().machine.signal(update(action), to, true, Location::caller());
 }
 
 #[track_caller]
-pub(crate) fn fence<G: Tile>(tile: G) {
-    current().machine.fence(tile.__group(), Location::caller());
+pub(crate) fn fence<G: Tile>(tile: G, ctx: u32) {
+    current().machine.fence(tile.group(), ctx, Location::caller());
 }
 
 #[track_caller]
-pub(crate) fn quiet<G: Tile>(tile: G) {
-    current().machine.quiet(tile.__group(), Location::caller());
+pub(crate) fn quiet<G: Tile>(tile: G, ctx: u32) {
+    current().machine.quiet(tile.group(), ctx, Location::caller());
 }
 
 #[track_caller]
-pub(crate) fn flush<G: Tile>(tile: G) {
-    current().machine.flush(tile.__group(), Location::caller());
+pub(crate) fn flush<G: Tile>(tile: G, ctx: u32) {
+    current().machine.flush(tile.group(), ctx, Location::caller());
 }
 
 #[track_caller]
 pub(crate) fn arrive<G: Tile, const QUIET: bool>(tile: G, _n: u32) {
     if QUIET {
-        quiet(tile);
+        quiet(tile, context::DEFAULT);
     } else {
         tile.sync();
     }
@@ -270,7 +274,11 @@ pub(crate) unsafe fn tell<const QUIET: bool>(offset: u64, value: u64, pe: u32) {
         op: SignalOp::Set,
         value,
     };
-    current().machine.signal(update, pe, QUIET, Location::caller());
+    let to = Peer {
+        pe,
+        ctx: context::DEFAULT,
+    };
+    current().machine.signal(update, to, QUIET, Location::caller());
 }
 
 pub(crate) fn watch(address: u64, bytes: usize, comparison: &'static str, value: u64) -> Watch {

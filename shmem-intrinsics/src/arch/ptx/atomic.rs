@@ -19,7 +19,7 @@ use core::arch::asm;
 #[inline(always)]
 fn resolve(target: Target) -> (u64, Place) {
     match target {
-        Target::At { offset, pe } => (peer_base(pe) + offset, Place::Peer),
+        Target::At { offset, to } => (peer_base(to.pe) + offset, Place::Peer),
         Target::Here { address, place } => (address, place),
     }
 }

@@ -9,12 +9,14 @@
 //! | `nvlink` | put, put_signal, signal, fence, quiet, waits: the load/store path |
 //! | `pick` | where a fair look begins |
 //! | `copy` | the copy engine of put |
+//! | `meet` | barriers made of words: of a grid, of some warps |
 //! | `fault` | what a thread does last |
 
 pub(crate) mod atomic;
 mod converge;
 mod copy;
 mod fault;
+mod meet;
 mod memory;
 mod nvlink;
 mod pick;
@@ -22,6 +24,7 @@ mod registers;
 
 pub(crate) use converge::*;
 pub(crate) use fault::fault;
+pub(crate) use meet::*;
 pub(crate) use memory::{load, store};
 pub(crate) use nvlink::*;
 pub(crate) use pick::pick;

@@ -1,5 +1,5 @@
 //! The load/store path: a peer's heap is mapped, and a call is a few instructions. The table of what becomes what is in
-//! docs/src/ordering.md.
+//! docs/src/ordering.md. All contexts take the same way.
 
 use super::copy::copy;
 use super::memory::{bits, load_by_size, store_by_size};
@@ -10,6 +10,7 @@ use crate::fault::{FaultKind, fault};
 use crate::signal::Action;
 use crate::slice::assert_element;
 use crate::state::SystemArea;
+use crate::team::Peer;
 use crate::tile::Tile;
 use core::arch::asm;
 use core::panic::Location;
@@ -17,27 +18,27 @@ use core::panic::Location;
 /// Strong: may be waited on.
 ///
 /// # Safety
-/// The offset is that of a live T on PE `pe`, which exists.
+/// The offset is that of a live T on the peer, which exists.
 #[inline(always)]
-pub(crate) unsafe fn store_remote<T: Pod>(offset: u64, value: T, pe: u32) {
+pub(crate) unsafe fn store_remote<T: Pod>(offset: u64, value: T, to: Peer) {
     const { assert_element::<T>() };
     // SAFETY: the caller's promise; the heap of every PE is mapped.
-    unsafe { store_by_size!(".relaxed.sys.global", peer_base(pe) + offset, value, T) }
+    unsafe { store_by_size!(".relaxed.sys.global", peer_base(to.pe) + offset, value, T) }
 }
 
 /// # Safety
-/// The offset is that of a live T on PE `pe`, which exists.
+/// The offset is that of a live T on the peer, which exists.
 #[inline(always)]
-pub(crate) unsafe fn load_remote<T: Pod>(offset: u64, pe: u32) -> T {
+pub(crate) unsafe fn load_remote<T: Pod>(offset: u64, from: Peer) -> T {
     const { assert_element::<T>() };
     // SAFETY: the caller's promise; the heap of every PE is mapped.
-    unsafe { load_by_size!(".relaxed.sys.global", peer_base(pe) + offset, T) }
+    unsafe { load_by_size!(".relaxed.sys.global", peer_base(from.pe) + offset, T) }
 }
 
 #[inline(always)]
 #[track_caller]
-pub(crate) fn put<G: Tile>(tile: G, dst: u64, src: Span, extent: Extent, pe: u32, blocking: bool) {
-    copy::<G, true>(tile, peer_base(pe) + dst, src, extent);
+pub(crate) fn put<G: Tile>(tile: G, dst: u64, src: Span, extent: Extent, to: Peer, blocking: bool) {
+    copy::<G, true>(tile, peer_base(to.pe) + dst, src, extent);
     if blocking {
         tile.sync();
     }
@@ -46,8 +47,8 @@ pub(crate) fn put<G: Tile>(tile: G, dst: u64, src: Span, extent: Extent, pe: u32
 /// Over load/store a get is in place at once for the thread that loaded; the others know after the tile's sync.
 #[inline(always)]
 #[track_caller]
-pub(crate) fn get<G: Tile>(tile: G, dst: Span, src: u64, extent: Extent, pe: u32, blocking: bool) {
-    copy::<G, false>(tile, peer_base(pe) + src, dst, extent);
+pub(crate) fn get<G: Tile>(tile: G, dst: Span, src: u64, extent: Extent, from: Peer, blocking: bool) {
+    copy::<G, false>(tile, peer_base(from.pe) + src, dst, extent);
     if blocking {
         tile.sync();
     }
@@ -56,17 +57,17 @@ pub(crate) fn get<G: Tile>(tile: G, dst: Span, src: u64, extent: Extent, pe: u32
 /// The leader's release covers the other members' stores: the tile's sync comes before it, and release is cumulative.
 #[inline(always)]
 #[track_caller]
-pub(crate) fn put_signal<G: Tile, A: Action>(tile: G, dst: u64, src: Span, extent: Extent, action: A, pe: u32) {
-    copy::<G, true>(tile, peer_base(pe) + dst, src, extent);
+pub(crate) fn put_signal<G: Tile, A: Action>(tile: G, dst: u64, src: Span, extent: Extent, action: A, to: Peer) {
+    copy::<G, true>(tile, peer_base(to.pe) + dst, src, extent);
     tile.sync();
     if tile.leader() {
-        signal(action, pe);
+        signal(action, to);
     }
 }
 
 #[inline(always)]
-pub(crate) fn signal<A: Action>(action: A, pe: u32) {
-    let (at, value) = (peer_base(pe) + action.__offset(), action.__value());
+pub(crate) fn signal<A: Action>(action: A, to: Peer) {
+    let (at, value) = (peer_base(to.pe) + action.__offset(), action.__value());
     // SAFETY: the action's word was found inside a live object, which every PE has.
     unsafe {
         if A::__ADDS {
@@ -78,8 +79,8 @@ pub(crate) fn signal<A: Action>(action: A, pe: u32) {
 }
 
 #[inline(always)]
-pub(crate) fn signal_relaxed<A: Action>(action: A, pe: u32) {
-    let (at, value) = (peer_base(pe) + action.__offset(), action.__value());
+pub(crate) fn signal_relaxed<A: Action>(action: A, to: Peer) {
+    let (at, value) = (peer_base(to.pe) + action.__offset(), action.__value());
     // SAFETY: as in `signal`.
     unsafe {
         if A::__ADDS {
@@ -92,7 +93,7 @@ pub(crate) fn signal_relaxed<A: Action>(action: A, pe: u32) {
 
 #[inline(always)]
 #[track_caller]
-pub(crate) fn fence<G: Tile>(tile: G) {
+pub(crate) fn fence<G: Tile>(tile: G, _ctx: u32) {
     tile.sync();
     // SAFETY: a fence.
     unsafe { asm!("fence.acq_rel.sys;", options(nostack)) }
@@ -101,7 +102,7 @@ pub(crate) fn fence<G: Tile>(tile: G) {
 /// One sequentially consistent fence serves the tile: the syncs around it order every member's accesses with it.
 #[inline(always)]
 #[track_caller]
-pub(crate) fn quiet<G: Tile>(tile: G) {
+pub(crate) fn quiet<G: Tile>(tile: G, _ctx: u32) {
     tile.sync();
     if tile.leader() {
         // SAFETY: a fence.
@@ -142,7 +143,7 @@ pub(crate) unsafe fn tell<const QUIET: bool>(offset: u64, value: u64, pe: u32) {
 /// Every member has loaded its share before it issues the stores, so that the tile's sync is enough.
 #[inline(always)]
 #[track_caller]
-pub(crate) fn flush<G: Tile>(tile: G) {
+pub(crate) fn flush<G: Tile>(tile: G, _ctx: u32) {
     tile.sync();
 }
 

@@ -90,8 +90,10 @@ state_fields! {
     heap_base: u64 reg64;
     fault: u64 reg64;
     time_limit_ns: u64 reg64;
-    sync_words: u64 reg64;
-    sync_epochs: u64 reg64;
+    world_sync: u64 reg64;
+    node_sync: u64 reg64;
+    node_start: u32 reg32;
+    node_size: u32 reg32;
 }
 
 /// Where PE `pe`'s heap begins, for this PE's loads and stores. `pe` is in the world.
