@@ -12,6 +12,7 @@
 //! | [`order`] | [`fence`], [`quiet`], [`flush`] | `nvshmem_fence`, `nvshmem_quiet` |
 //! | [`collective`] | [`Collective`]: barrier, sync | `nvshmem_barrier_all` |
 //! | [`thread`], [`warp`] | indices, shuffles, votes | CUDA |
+//! | [`math`], [`vector`], [`time`] | float functions, vectors and halves, clocks | CUDA |
 //! | [`fault`], [`state`] | what happens on an error; what a kernel knows of its PE | |
 //!
 //! A call goes to a peer as stores over NVLink (`arch/ptx`), or to the simulator (`arch/hosted`, [`hook`]); everything
@@ -43,6 +44,7 @@ pub mod global;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod hook;
 mod kernel;
+pub mod math;
 pub mod order;
 pub mod rma;
 pub mod shared;
@@ -53,6 +55,8 @@ pub mod sym;
 pub mod team;
 pub mod thread;
 pub mod tile;
+pub mod time;
+pub mod vector;
 pub mod wait;
 pub mod warp;
 
@@ -116,6 +120,7 @@ pub use wait::{eq, ge, gt, le, lt, ne, spin_until, wait_until};
 /// What a kernel's source usually needs: `use shmem::prelude::*`.
 pub mod prelude {
     pub use crate::collective::Collective;
+    pub use crate::math::{F32Ext, FloatExt};
     pub use crate::tile::{Block, InBlock, SubWarp, Thread, Tile, Warp};
     pub use crate::wait::{eq, ge, gt, le, lt, ne};
     pub use crate::{

@@ -9,6 +9,14 @@ use crate::state::{DeviceState, FaultRecord};
 use crate::tile::Tile;
 use core::panic::Location;
 
+mod math;
+mod time;
+mod vector;
+
+pub(crate) use math::*;
+pub(crate) use time::*;
+pub(crate) use vector::*;
+
 macro_rules! lane_fields { ($($name:ident = $field:ident;)*) => { $(
     #[track_caller]
     pub(crate) fn $name() -> [u32; 3] { current().lane.$field }

@@ -8,19 +8,26 @@
 //! | `nvlink` | put, put_signal, signal, fence, quiet, waits: the load/store path |
 //! | `copy` | the copy engine of put |
 //! | `fault` | what a thread does last |
+//! | `math vector time` | float functions, halves, clocks |
 
 mod converge;
 mod copy;
 mod fault;
+mod math;
 mod memory;
 mod nvlink;
 mod registers;
+mod time;
+mod vector;
 
 pub(crate) use converge::*;
 pub(crate) use fault::fault;
+pub(crate) use math::*;
 pub(crate) use memory::{load, store};
 pub(crate) use nvlink::*;
 pub(crate) use registers::*;
+pub(crate) use time::*;
+pub(crate) use vector::*;
 
 /// Slices of Pod types compare through this; core leaves it to the target's C library, which a GPU has not.
 ///
