@@ -12,6 +12,9 @@
 //! | [`order`] | [`fence`], [`quiet`], [`flush`] | `nvshmem_fence`, `nvshmem_quiet` |
 //! | [`collective`] | [`Collective`]: barrier, sync | `nvshmem_barrier_all` |
 //! | [`thread`], [`warp`] | indices, shuffles, votes | CUDA |
+//! | [`reduce`] | `tile.sum(x)`, `max`, `min` | CUB, `cooperative_groups::reduce` |
+//! | [`registers`] | [`read`], [`write`]: runs of elements in registers | |
+//! | [`computed`](mod@computed), [`field`](mod@field), [`hint`] | sources computed on the way; fields of elements; cache hints | |
 //! | [`math`], [`vector`], [`time`] | float functions, vectors and halves, clocks | CUDA |
 //! | [`fault`], [`state`] | what happens on an error; what a kernel knows of its PE | |
 //!
@@ -39,13 +42,18 @@ extern crate self as shmem;
 
 mod arch;
 pub mod collective;
+pub mod computed;
 pub mod fault;
+pub mod field;
 pub mod global;
+pub mod hint;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod hook;
 mod kernel;
 pub mod math;
 pub mod order;
+pub mod reduce;
+pub mod registers;
 pub mod rma;
 pub mod shared;
 pub mod signal;
@@ -62,10 +70,13 @@ pub mod warp;
 
 pub use bytemuck::{self, Pod, Zeroable};
 pub use collective::Collective;
+pub use computed::computed;
 pub use global::Global;
 pub use half::{bf16, f16};
 pub use kernel::*;
 pub use order::{fence, flush, quiet};
+pub use reduce::Reduce;
+pub use registers::{read, write};
 pub use rma::{Source, g, p, put, put_nbi, put_signal};
 pub use shared::Shared;
 /// ```
@@ -121,6 +132,7 @@ pub use wait::{eq, ge, gt, le, lt, ne, spin_until, wait_until};
 pub mod prelude {
     pub use crate::collective::Collective;
     pub use crate::math::{F32Ext, FloatExt};
+    pub use crate::reduce::Reduce;
     pub use crate::tile::{Block, InBlock, SubWarp, Thread, Tile, Warp};
     pub use crate::wait::{eq, ge, gt, le, lt, ne};
     pub use crate::{

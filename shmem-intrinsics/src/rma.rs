@@ -35,6 +35,20 @@ pub unsafe trait Source<T: Pod, G: Tile>: Copy {
     /// Elements.
     #[doc(hidden)]
     fn __len(self) -> u64;
+    /// put and put_nbi of it. What has no span to read from ([`computed`](crate::computed())) has its own.
+    #[doc(hidden)]
+    #[inline(always)]
+    #[track_caller]
+    fn __put(self, tile: G, dst: u64, extent: Extent, pe: u32, blocking: bool) {
+        arch::put(tile, dst, self.__span(), extent, pe, blocking);
+    }
+    /// put_signal of it.
+    #[doc(hidden)]
+    #[inline(always)]
+    #[track_caller]
+    fn __put_signal(self, tile: G, dst: u64, extent: Extent, action: impl Action, pe: u32) {
+        arch::put_signal(tile, dst, self.__span(), extent, action, pe);
+    }
 }
 
 // SAFETY: the launch checked that the object is live on this PE.
@@ -169,8 +183,8 @@ pub fn g<T: Pod>(src: Sym<T>, from: impl Target) -> T {
 #[inline(always)]
 #[track_caller]
 pub fn put<G: Tile, T: Pod>(tile: G, dst: SymSlice<T>, src: impl Source<T, G>, to: impl Target) {
-    let (span, extent, pe) = prepare(dst, src, to);
-    arch::put(tile, dst.offset(), span, extent, pe, true);
+    let (extent, pe) = prepare(dst, src, to);
+    src.__put(tile, dst.offset(), extent, pe, true);
 }
 
 /// As [`put`], but returns at once: the source may be written again after `flush` or `quiet`.
@@ -190,8 +204,8 @@ pub fn put<G: Tile, T: Pod>(tile: G, dst: SymSlice<T>, src: impl Source<T, G>, t
 #[inline(always)]
 #[track_caller]
 pub fn put_nbi<G: Tile, T: Pod>(tile: G, dst: SymSlice<T>, src: impl Source<T, G>, to: impl Target) {
-    let (span, extent, pe) = prepare(dst, src, to);
-    arch::put(tile, dst.offset(), span, extent, pe, false);
+    let (extent, pe) = prepare(dst, src, to);
+    src.__put(tile, dst.offset(), extent, pe, false);
 }
 
 /// As [`put`], then applies `action` at `to`: whoever observes the signal also observes the data. Nothing is promised for
@@ -221,13 +235,13 @@ pub fn put_signal<G: Tile, T: Pod>(
     action: impl Action,
     to: impl Target,
 ) {
-    let (span, extent, pe) = prepare(dst, src, to);
-    arch::put_signal(tile, dst.offset(), span, extent, action, pe);
+    let (extent, pe) = prepare(dst, src, to);
+    src.__put_signal(tile, dst.offset(), extent, action, pe);
 }
 
 #[inline(always)]
 #[track_caller]
-fn prepare<G: Tile, T: Pod>(dst: SymSlice<T>, src: impl Source<T, G>, to: impl Target) -> (Span, Extent, u32) {
+fn prepare<G: Tile, T: Pod>(dst: SymSlice<T>, src: impl Source<T, G>, to: impl Target) -> (Extent, u32) {
     const {
         assert!(
             matches!(size_of::<T>(), 1 | 2 | 4 | 8 | 16),
@@ -240,5 +254,5 @@ fn prepare<G: Tile, T: Pod>(dst: SymSlice<T>, src: impl Source<T, G>, to: impl T
         element: size_of::<T>() as u32,
         align: align_of::<T>() as u32,
     };
-    (src.__span(), extent, team::checked(to))
+    (extent, team::checked(to))
 }

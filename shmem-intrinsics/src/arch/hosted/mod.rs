@@ -9,11 +9,17 @@ use crate::state::{DeviceState, FaultRecord};
 use crate::tile::Tile;
 use core::panic::Location;
 
+mod computed;
+mod hint;
 mod math;
+mod reduce;
 mod time;
 mod vector;
 
+pub(crate) use computed::*;
+pub(crate) use hint::*;
 pub(crate) use math::*;
+pub(crate) use reduce::*;
 pub(crate) use time::*;
 pub(crate) use vector::*;
 

@@ -8,23 +8,32 @@
 //! | `nvlink` | put, put_signal, signal, fence, quiet, waits: the load/store path |
 //! | `copy` | the copy engine of put |
 //! | `fault` | what a thread does last |
+//! | `computed` | put of computed elements |
+//! | `hint` | accesses with a cache hint |
+//! | `reduce` | matches and reductions of lanes |
 //! | `math vector time` | float functions, halves, clocks |
 
+mod computed;
 mod converge;
 mod copy;
 mod fault;
+mod hint;
 mod math;
 mod memory;
 mod nvlink;
+mod reduce;
 mod registers;
 mod time;
 mod vector;
 
+pub(crate) use computed::*;
 pub(crate) use converge::*;
 pub(crate) use fault::fault;
+pub(crate) use hint::*;
 pub(crate) use math::*;
 pub(crate) use memory::{load, store};
 pub(crate) use nvlink::*;
+pub(crate) use reduce::*;
 pub(crate) use registers::*;
 pub(crate) use time::*;
 pub(crate) use vector::*;
