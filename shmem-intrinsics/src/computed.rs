@@ -23,7 +23,7 @@ impl<T, F> core::fmt::Debug for Computed<T, F> {
 /// A put's source whose element i is `element(i)`: over load/store the elements go straight to the peer; over a network
 /// they are placed in `stage`, which is as long as the destination and must not be in use by an earlier put.
 ///
-/// Each element is computed once, by one member of the tile, in no order; there are fewer than 2^32. What `element` reads must be ordered before the
+/// Each element is computed once, by one member of the tile, in no order; there are fewer than 2^31. What `element` reads must be ordered before the
 /// call for the whole tile, as with any source. Works with `put`, `put_nbi`, `put_signal`. What it costs: one strong store
 /// per element; elements of 16 bytes are fastest.
 ///
@@ -42,7 +42,8 @@ impl<T, F> core::fmt::Debug for Computed<T, F> {
 #[track_caller]
 pub fn computed<T: Pod, F: Fn(u32) -> T + Copy>(stage: SymSlice<T>, element: F) -> Computed<T, F> {
     let n = stage.len();
-    check(n <= u64::from(u32::MAX), FaultKind::Length, u32::MAX.into(), n);
+    // Index arithmetic can't wrap then.
+    check(n < 1 << 31, FaultKind::Length, 1 << 31, n);
     Computed { stage, element }
 }
 

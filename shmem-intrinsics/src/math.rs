@@ -6,7 +6,7 @@
 //! | call | types | GPU | error |
 //! |---|---|---|---|
 //! | `sqrt`, `mul_add`, `floor`, `ceil`, `trunc`, `round_ties_even` | f32 f64 | `sqrt.rn`, `fma.rn`, `cvt.rmi`, `.rpi`, `.rzi`, `.rni` | exact or correctly rounded |
-//! | `rsqrt` | f32 f64 | `sqrt.rn`, then `rcp.rn` | 1 ulp |
+//! | `rsqrt` | f32 f64 | `sqrt.rn`, then `rcp.rn` | 1.5 ulp |
 //! | `powi` | f32 f64 | multiplications | about log2 n ulp |
 //! | `exp2` | f32 | `ex2.approx` | 2^-22 relative |
 //! | `exp`, `log2`, `ln`, `sin`, `cos` | f32 | software | 3 ulp |

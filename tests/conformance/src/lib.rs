@@ -13,13 +13,17 @@
 pub mod barrier;
 pub mod fault;
 pub mod generic;
+pub mod math;
 pub mod order;
 pub mod put;
+pub mod reduce;
 pub mod refused;
+pub mod registers;
 pub mod scalar;
 pub mod shared;
 pub mod signal;
 pub mod thread;
+pub mod vector;
 pub mod warp;
 
 #[cfg(not(target_arch = "nvptx64"))]

@@ -23,6 +23,10 @@ pub fn cases() -> Vec<Case> {
         crate::thread::CASES,
         crate::generic::CASES,
         crate::refused::CASES,
+        crate::vector::CASES,
+        crate::math::CASES,
+        crate::reduce::CASES,
+        crate::registers::CASES,
     ]
     .concat()
 }
