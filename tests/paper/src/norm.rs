@@ -53,12 +53,18 @@ pub fn all_reduce_rms_norm<const K: usize>(_all: Collective, a: Norm) {
         add(&mut sum, &residual);
         shmem::write(Block, a.residual.chunk(t, row), sum.map(Bf16x8::from_f32));
 
-        let squares = sum.as_flattened().iter().fold(0.0, |s, &x| x.mul_add(x, s));
+        let mut squares = 0.0;
+        for j in 0..K {
+            for i in 0..8 {
+                squares = sum[j][i].mul_add(sum[j][i], squares);
+            }
+        }
         let scale = (Block.sum(squares) / (row * 8) as f32 + a.eps).rsqrt();
         let weight: [Bf16x8; K] = shmem::read(Block, a.weight);
-        for (s, w) in sum.iter_mut().zip(weight) {
-            for (x, w) in s.iter_mut().zip(w.f32()) {
-                *x *= scale * w;
+        for j in 0..K {
+            let weight = weight[j].f32();
+            for i in 0..8 {
+                sum[j][i] *= scale * weight[i];
             }
         }
         shmem::write(Block, a.out.chunk(t, row), sum.map(Bf16x8::from_f32));
@@ -67,9 +73,10 @@ pub fn all_reduce_rms_norm<const K: usize>(_all: Collective, a: Norm) {
 
 #[inline(always)]
 fn add<const K: usize>(sum: &mut [[f32; 8]; K], part: &[Bf16x8; K]) {
-    for (s, p) in sum.iter_mut().zip(part) {
-        for (s, p) in s.iter_mut().zip(p.f32()) {
-            *s += p;
+    for j in 0..K {
+        let part = part[j].f32();
+        for i in 0..8 {
+            sum[j][i] += part[i];
         }
     }
 }
