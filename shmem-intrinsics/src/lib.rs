@@ -15,6 +15,7 @@
 //! | [`reduce`] | `tile.sum(x)`, `max`, `min` | CUB, `cooperative_groups::reduce` |
 //! | [`registers`] | [`read`], [`write`]: runs of elements in registers | |
 //! | [`computed`](mod@computed), [`field`](mod@field), [`hint`] | sources computed on the way; fields of elements; cache hints | |
+//! | [`print`](mod@print) | [`gpu_println!`] | CUDA `printf` |
 //! | [`math`], [`vector`], [`time`] | float functions, vectors and halves, clocks | CUDA |
 //! | [`fault`], [`state`] | what happens on an error; what a kernel knows of its PE | |
 //!
@@ -52,6 +53,7 @@ pub mod hook;
 mod kernel;
 pub mod math;
 pub mod order;
+pub mod print;
 pub mod reduce;
 pub mod registers;
 pub mod rma;
@@ -75,6 +77,7 @@ pub use global::Global;
 pub use half::{bf16, f16};
 pub use kernel::*;
 pub use order::{fence, flush, quiet};
+pub use print::gpu_println;
 pub use reduce::Reduce;
 pub use registers::{read, write};
 pub use rma::{Source, g, p, put, put_nbi, put_signal};

@@ -15,6 +15,7 @@ pub mod fault;
 pub mod generic;
 pub mod math;
 pub mod order;
+pub mod print;
 pub mod put;
 pub mod reduce;
 pub mod refused;

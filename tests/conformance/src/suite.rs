@@ -27,6 +27,7 @@ pub fn cases() -> Vec<Case> {
         crate::math::CASES,
         crate::reduce::CASES,
         crate::registers::CASES,
+        crate::print::CASES,
     ]
     .concat()
 }

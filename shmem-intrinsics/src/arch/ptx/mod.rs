@@ -10,6 +10,7 @@
 //! | `fault` | what a thread does last |
 //! | `computed` | put of computed elements |
 //! | `hint` | accesses with a cache hint |
+//! | `print` | `vprintf` |
 //! | `reduce` | matches and reductions of lanes |
 //! | `math vector time` | float functions, halves, clocks |
 
@@ -21,6 +22,7 @@ mod hint;
 mod math;
 mod memory;
 mod nvlink;
+mod print;
 mod reduce;
 mod registers;
 mod time;
@@ -33,6 +35,7 @@ pub(crate) use hint::*;
 pub(crate) use math::*;
 pub(crate) use memory::{load, store};
 pub(crate) use nvlink::*;
+pub(crate) use print::print;
 pub(crate) use reduce::*;
 pub(crate) use registers::*;
 pub(crate) use time::*;
