@@ -15,6 +15,7 @@
 //! | [`reduce`] | `tile.sum(x)`, `max`, `min` | CUB, `cooperative_groups::reduce` |
 //! | [`registers`] | [`read`], [`write`]: runs of elements in registers | |
 //! | [`computed`](mod@computed), [`field`](mod@field), [`hint`] | sources computed on the way; fields of elements; cache hints | |
+//! | [`async_copy`] | copies into shared memory that go on meanwhile | CUDA `__pipeline_memcpy_async` |
 //! | [`print`](mod@print) | [`gpu_println!`] | CUDA `printf` |
 //! | [`math`], [`vector`], [`time`] | float functions, vectors and halves, clocks | CUDA |
 //! | [`fault`], [`state`] | what happens on an error; what a kernel knows of its PE | |
@@ -42,6 +43,7 @@
 extern crate self as shmem;
 
 mod arch;
+pub mod async_copy;
 pub mod collective;
 pub mod computed;
 pub mod fault;

@@ -1,5 +1,6 @@
 //! One lane: a coroutine that runs the kernel for one thread of one block.
 
+use crate::async_copy::AsyncCopies;
 use crate::block::Block;
 use crate::failure::Failure;
 use crate::kernel::{Kernel, unrank};
@@ -74,6 +75,7 @@ pub(crate) struct Lane {
     pub(crate) at: Cell<Option<At>>,
     /// It has looked at the clock since it last paused.
     pub(crate) read_clock: Cell<bool>,
+    pub(crate) copies: AsyncCopies,
     block: Cell<*const Block>,
     yielder: Cell<*const Yielder<Resume, ()>>,
     fiber: RefCell<Option<Fiber>>,
@@ -97,6 +99,7 @@ impl Lane {
             wait: Cell::new(Wait::Start),
             at: Cell::new(None),
             read_clock: Cell::new(false),
+            copies: AsyncCopies::default(),
             block: Cell::new(ptr::null()),
             yielder: Cell::new(ptr::null()),
             fiber: RefCell::new(None),

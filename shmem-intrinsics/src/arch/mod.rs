@@ -10,6 +10,7 @@
 //! | `fence quiet flush` | fences and tile syncs | `Machine::fence`, .. |
 //! | `put_computed put_computed_signal` | stores of computed elements | a stage, then `Machine::put` |
 //! | `load_hint store_hint` | `.L1::` priorities | plain accesses |
+//! | `copy_async commit_async wait_async` | `cp.async` | `Machine::copy_async`, .. |
 //! | `redux_* match_* shuffle_up shuffle_down` | convergent LLVM intrinsics | `Machine::exchange` |
 //! | `sqrt_f32 .. fast_* pack_* unpack_*` | one instruction each | the host's |
 //! | `spin` | bounded loop on the abort word and the clock | `Machine::pause` |

@@ -10,6 +10,7 @@
     reason = "a test suite: the names say what is tested"
 )]
 
+pub mod async_copy;
 pub mod barrier;
 pub mod fault;
 pub mod generic;

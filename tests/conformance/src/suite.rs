@@ -28,6 +28,7 @@ pub fn cases() -> Vec<Case> {
         crate::reduce::CASES,
         crate::registers::CASES,
         crate::print::CASES,
+        crate::async_copy::CASES,
     ]
     .concat()
 }

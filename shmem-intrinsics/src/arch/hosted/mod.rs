@@ -9,6 +9,7 @@ use crate::state::{DeviceState, FaultRecord};
 use crate::tile::Tile;
 use core::panic::Location;
 
+mod async_copy;
 mod computed;
 mod hint;
 mod math;
@@ -16,6 +17,7 @@ mod reduce;
 mod time;
 mod vector;
 
+pub(crate) use async_copy::*;
 pub(crate) use computed::*;
 pub(crate) use hint::*;
 pub(crate) use math::*;

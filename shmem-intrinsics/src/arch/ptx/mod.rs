@@ -8,12 +8,14 @@
 //! | `nvlink` | put, put_signal, signal, fence, quiet, waits: the load/store path |
 //! | `copy` | the copy engine of put |
 //! | `fault` | what a thread does last |
+//! | `async_copy` | `cp.async` |
 //! | `computed` | put of computed elements |
 //! | `hint` | accesses with a cache hint |
 //! | `print` | `vprintf` |
 //! | `reduce` | matches and reductions of lanes |
 //! | `math vector time` | float functions, halves, clocks |
 
+mod async_copy;
 mod computed;
 mod converge;
 mod copy;
@@ -28,6 +30,7 @@ mod registers;
 mod time;
 mod vector;
 
+pub(crate) use async_copy::*;
 pub(crate) use computed::*;
 pub(crate) use converge::*;
 pub(crate) use fault::fault;
