@@ -34,7 +34,9 @@ impl Parse for Line {
                 break;
             }
             if input.peek(Ident) && input.peek2(Token![=]) && !input.peek2(Token![==]) {
-                return Err(input.error("gpu_println! has no named arguments: write `{name}` for a variable of that name"));
+                return Err(
+                    input.error("gpu_println! has no named arguments: write `{name}` for a variable of that name")
+                );
             }
             arguments.push(input.parse()?);
         }
@@ -154,12 +156,16 @@ fn hole(spec: &str, argument: usize) -> Result<Hole, String> {
         number.parse::<u32>().ok().filter(|n| *n <= 99)
     };
     if rest.starts_with(|c: char| c.is_ascii_digit()) {
-        let Some(width) = digits(&mut rest) else { return refuse() };
+        let Some(width) = digits(&mut rest) else {
+            return refuse();
+        };
         hole.width = width;
     }
     if let Some(after) = rest.strip_prefix('.') {
         rest = after;
-        let Some(precision) = digits(&mut rest) else { return refuse() };
+        let Some(precision) = digits(&mut rest) else {
+            return refuse();
+        };
         hole.precision = Some(precision);
     }
     hole.radix = match rest {
@@ -183,23 +189,40 @@ pub(crate) fn expand(line: &Line) -> syn::Result<TokenStream> {
     let span = line.format.span();
     let parsed = parse(&line.format.value(), line.arguments.len()).map_err(|message| Error::new(span, message))?;
     if let Some(unused) = (0..line.arguments.len()).find(|i| !parsed.used.contains(i)) {
-        return Err(Error::new(line.arguments[unused].span(), "this argument is never printed"));
+        return Err(Error::new(
+            line.arguments[unused].span(),
+            "this argument is never printed",
+        ));
     }
     let mut arguments: Vec<TokenStream> = line.arguments.iter().map(|a| quote!(#a)).collect();
     for name in &parsed.names {
-        let name: Ident = syn::parse_str(name)
-            .map_err(|_| Error::new(span, format!("`{{{name}}}` is no variable: put expressions behind the format")))?;
+        let name: Ident = syn::parse_str(name).map_err(|_| {
+            Error::new(
+                span,
+                format!("`{{{name}}}` is no variable: put expressions behind the format"),
+            )
+        })?;
         arguments.push(quote_spanned!(span=> #name));
     }
     if arguments.len() > ARGUMENTS {
-        return Err(Error::new(span, format!("gpu_println! takes at most {ARGUMENTS} arguments")));
+        return Err(Error::new(
+            span,
+            format!("gpu_println! takes at most {ARGUMENTS} arguments"),
+        ));
     }
-    let spans = line.arguments.iter().map(Spanned::span).chain(parsed.names.iter().map(|_| span));
-    let bound: Vec<Ident> = (0..arguments.len()).map(|i| Ident::new(&format!("__x{i}"), Span::mixed_site())).collect();
-    let checks = bound
+    let spans = line
+        .arguments
         .iter()
-        .zip(spans)
-        .map(|(x, span)| quote_spanned!(span=> ::shmem::print::__check(#x);));
+        .map(Spanned::span)
+        .chain(parsed.names.iter().map(|_| span));
+    let bound: Vec<Ident> = (0..arguments.len())
+        .map(|i| Ident::new(&format!("__x{i}"), Span::mixed_site()))
+        .collect();
+    let checks = bound.iter().zip(spans).map(|(x, span)| {
+        let mut x = x.clone();
+        x.set_span(x.span().located_at(span));
+        quote_spanned!(span=> ::shmem::print::__check(#x);)
+    });
     let device = device(&parsed, &bound);
     let host = LitStr::new(&host(&parsed), span);
     Ok(quote! {
@@ -229,10 +252,10 @@ fn device(parsed: &Parsed, bound: &[Ident]) -> TokenStream {
         } = h;
         let byte = |c: Option<char>| c.map_or(0, |c| c as u8);
         let (align, radix) = (byte(h.align), byte(h.radix));
-        let precision = match h.precision {
-            Some(n) => quote!(::core::option::Option::Some(#n)),
-            None => quote!(::core::option::Option::None),
-        };
+        let precision = h.precision.map_or(
+            quote!(::core::option::Option::None),
+            |n| quote!(::core::option::Option::Some(#n)),
+        );
         quote!(::shmem::print::Spec {
             argument: #argument, align: #align, zero: #zero, alternate: #alternate, width: #width,
             precision: #precision, radix: #radix,
@@ -254,17 +277,21 @@ fn host(parsed: &Parsed) -> String {
     for (i, text) in parsed.text.iter().enumerate() {
         format += &text.replace('{', "{{").replace('}', "}}");
         let Some(h) = parsed.holes.get(i) else { break };
-        let flag = |on: bool, text: &'static str| if on { text } else { "" };
-        let width = if h.width > 0 { h.width.to_string() } else { String::new() };
-        let precision = h.precision.map_or(String::new(), |n| format!(".{n}"));
-        format += &format!(
-            "{{{}:{}{}{}{width}{precision}{}}}",
-            h.argument,
-            h.align.map_or(String::new(), String::from),
-            flag(h.alternate, "#"),
-            flag(h.zero, "0"),
-            h.radix.map_or(String::new(), String::from),
-        );
+        format.push('{');
+        format += &h.argument.to_string();
+        format.push(':');
+        format.extend(h.align);
+        format.extend(h.alternate.then_some('#'));
+        format.extend(h.zero.then_some('0'));
+        if h.width > 0 {
+            format += &h.width.to_string();
+        }
+        if let Some(decimals) = h.precision {
+            format.push('.');
+            format += &decimals.to_string();
+        }
+        format.extend(h.radix);
+        format.push('}');
     }
     format
 }
@@ -283,7 +310,10 @@ mod tests {
 
     #[test]
     fn what_c_cannot_do_is_refused() {
-        for bad in ["{:?}", "{:e}", "{:^5}", "{:*>5}", "{:+}", "{:1$}", "{:.*}", "{:#}", "{:#6x}", "{:b}", "{", "}", "{}{}", "{:100}"] {
+        for bad in [
+            "{:?}", "{:e}", "{:^5}", "{:*>5}", "{:+}", "{:1$}", "{:.*}", "{:#}", "{:#6x}", "{:b}", "{", "}", "{}{}",
+            "{:100}",
+        ] {
             assert!(parse(bad, 1).is_err(), "{bad}");
         }
     }

@@ -35,6 +35,10 @@ use crate::tile::InBlock;
 use crate::{Global, Pod, Shared, SymSlice};
 
 /// Where an asynchronous copy reads: [`SymSlice`] (this PE's own copy), [`Global`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be copied to shared memory asynchronously",
+    note = "cp.async reads device memory: SymSlice or Global, of the destination's element"
+)]
 pub trait DeviceMemory<T: Pod, G: InBlock>: Source<T, G> {}
 impl<T: Pod, G: InBlock> DeviceMemory<T, G> for SymSlice<T> {}
 impl<T: Pod, G: InBlock> DeviceMemory<T, G> for Global<T> {}

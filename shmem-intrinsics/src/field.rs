@@ -39,12 +39,16 @@ macro_rules! field {
         // SAFETY: the offset and the type are those of the field.
         #[allow(unused_unsafe)]
         unsafe {
-            $crate::field::Element::__field::<_, OFFSET>($element, |x: &$struct| &x.$field)
+            $crate::field::Element::<$struct>::__field::<_, OFFSET>($element, |x: &$struct| &x.$field)
         }
     }};
 }
 
 /// An element whose fields can be reached.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no element of type `{S}`",
+    note = "field!(element, Struct, name): the element is a `Sym<Struct>` (`x.at(i)`) or a `Global<Struct>` (`x.chunk(i, 1)`)"
+)]
 pub trait Element<S> {
     /// The handle of a field.
     #[doc(hidden)]

@@ -132,7 +132,7 @@ pub fn __check<T: Print>(_: &T) {}
 
 #[cfg(any(target_arch = "nvptx64", test))]
 mod translate;
-#[cfg(any(target_arch = "nvptx64", test))]
-pub use translate::Arguments;
 #[cfg(target_arch = "nvptx64")]
 pub use translate::__print;
+#[cfg(any(target_arch = "nvptx64", test))]
+pub use translate::Arguments;

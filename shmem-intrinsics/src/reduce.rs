@@ -17,15 +17,22 @@ use crate::{Pod, arch};
 pub(crate) const SCRATCH_BYTES: usize = 33 * 8;
 
 /// Numbers that tiles reduce: f32, f64, u32, i32, u64, i64.
+#[diagnostic::on_unimplemented(
+    message = "tiles can't reduce `{Self}`",
+    note = "they reduce f32, f64, u32, i32, u64, i64: halves are converted to f32 first"
+)]
 pub trait Number: Pod {
     /// The sum; integers wrap.
     #[doc(hidden)]
+    #[must_use]
     fn __add(self, other: Self) -> Self;
     /// The larger one: +0 above -0, a NaN only of two NaNs (`max.f32`).
     #[doc(hidden)]
+    #[must_use]
     fn __max(self, other: Self) -> Self;
     /// The smaller one.
     #[doc(hidden)]
+    #[must_use]
     fn __min(self, other: Self) -> Self;
     /// All of the warp at once, where there is an instruction.
     #[doc(hidden)]

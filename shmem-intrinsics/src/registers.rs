@@ -10,6 +10,10 @@ use crate::{Global, Pod, Shared, SymSlice};
 ///
 /// # Safety
 /// The span of the source is writable as well.
+#[diagnostic::on_unimplemented(
+    message = "a tile can't read or write `{Self}` as a run of `{T}`",
+    note = "runs are SymSlice, Global and, for tiles within a block, Shared"
+)]
 pub unsafe trait Run<T: Pod, G: Tile>: Source<T, G> {}
 // SAFETY: symmetric memory is written by anyone.
 unsafe impl<T: Pod, G: Tile> Run<T, G> for SymSlice<T> {}

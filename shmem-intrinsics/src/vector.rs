@@ -72,14 +72,14 @@ vectors! {
 }
 
 /// Arithmetic by elements.
-macro_rules! arithmetic { ($($name:ident: $($op:ident $method:ident $sign:tt)*;)*) => { $($(
+macro_rules! arithmetic { ($($name:ident: $($op:ident $method:ident $assign:tt)*;)*) => { $($(
     impl core::ops::$op for $name {
         type Output = Self;
         #[inline(always)]
         fn $method(mut self, other: Self) -> Self {
             let mut i = 0;
             while i < self.0.len() {
-                self.0[i] = self.0[i] $sign other.0[i];
+                self.0[i] $assign other.0[i];
                 i += 1;
             }
             self
@@ -87,8 +87,8 @@ macro_rules! arithmetic { ($($name:ident: $($op:ident $method:ident $sign:tt)*;)
     }
 )*)* } }
 arithmetic! {
-    F32x2: Add add + Sub sub - Mul mul *;
-    F32x4: Add add + Sub sub - Mul mul *;
+    F32x2: Add add += Sub sub -= Mul mul *=;
+    F32x4: Add add += Sub sub -= Mul mul *=;
 }
 
 /// Conversions of halves, two at a time.

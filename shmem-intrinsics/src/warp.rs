@@ -13,6 +13,7 @@
 
 use crate::Pod;
 use crate::arch;
+use crate::reduce::{Number, Reduce};
 use crate::tile::SubWarp;
 
 /// All 32 lanes.
@@ -178,35 +179,9 @@ pub fn match_all<T: Pod>(value: T) -> bool {
 }
 
 /// Numbers that `redux.sync` reduces: u32, i32.
-pub trait Redux: Pod {
-    #[doc(hidden)]
-    fn __add(self) -> Self;
-    #[doc(hidden)]
-    fn __min(self) -> Self;
-    #[doc(hidden)]
-    fn __max(self) -> Self;
-}
-
-macro_rules! redux { ($($t:ident: $min:ident $max:ident;)*) => { $(
-    impl Redux for $t {
-        #[inline(always)]
-        #[track_caller]
-        fn __add(self) -> Self {
-            arch::redux_add(self as u32, FULL) as $t
-        }
-        #[inline(always)]
-        #[track_caller]
-        fn __min(self) -> Self {
-            arch::$min(self, FULL)
-        }
-        #[inline(always)]
-        #[track_caller]
-        fn __max(self) -> Self {
-            arch::$max(self, FULL)
-        }
-    }
-)* } }
-redux! { u32: redux_umin redux_umax; i32: redux_min redux_max; }
+pub trait Redux: Number {}
+impl Redux for u32 {}
+impl Redux for i32 {}
 
 /// The wrapping sum of all lanes' values, u32 or i32. Other numbers and smaller groups: [`Reduce::sum`](crate::Reduce::sum).
 ///
@@ -219,7 +194,7 @@ redux! { u32: redux_umin redux_umax; i32: redux_min redux_max; }
 #[inline(always)]
 #[track_caller]
 pub fn reduce_add<T: Redux>(value: T) -> T {
-    value.__add()
+    Reduce::sum(SubWarp::<32>, value)
 }
 
 /// The smallest of all lanes' values, u32 or i32.
@@ -233,7 +208,7 @@ pub fn reduce_add<T: Redux>(value: T) -> T {
 #[inline(always)]
 #[track_caller]
 pub fn reduce_min<T: Redux>(value: T) -> T {
-    value.__min()
+    Reduce::min(SubWarp::<32>, value)
 }
 
 /// The largest of all lanes' values, u32 or i32.
@@ -247,7 +222,7 @@ pub fn reduce_min<T: Redux>(value: T) -> T {
 #[inline(always)]
 #[track_caller]
 pub fn reduce_max<T: Redux>(value: T) -> T {
-    value.__max()
+    Reduce::max(SubWarp::<32>, value)
 }
 
 /// The bits that every lane has.

@@ -44,7 +44,11 @@ pub(super) fn exp(x: f32) -> f32 {
 /// x = 2^n m with m around 1; returns n and ln m.
 #[inline(always)]
 fn split(x: f32) -> (f32, f32) {
-    let (x, shift) = if x < f32::MIN_POSITIVE { (x * 8_388_608.0, 23) } else { (x, 0) };
+    let (x, shift) = if x < f32::MIN_POSITIVE {
+        (x * 8_388_608.0, 23)
+    } else {
+        (x, 0)
+    };
     let exponent = (x.to_bits().wrapping_sub(core::f32::consts::FRAC_1_SQRT_2.to_bits()) as i32) >> 23;
     let f = f32::from_bits(x.to_bits().wrapping_sub((exponent << 23) as u32)) - 1.0;
     // ln(1 + f) = 2 atanh(s) = 2s + s r, and 2s = f - s f: the large part is exact.
@@ -97,13 +101,20 @@ fn quadrant(x: f32) -> (f32, u32) {
 #[inline(always)]
 fn sine(r: f32) -> f32 {
     let z = r * r;
-    fma(r * z, polynomial(z, [-1.0 / 6.0, 1.0 / 120.0, -1.0 / 5040.0, 1.0 / 362_880.0]), r)
+    fma(
+        r * z,
+        polynomial(z, [-1.0 / 6.0, 1.0 / 120.0, -1.0 / 5040.0, 1.0 / 362_880.0]),
+        r,
+    )
 }
 
 #[inline(always)]
 fn cosine(r: f32) -> f32 {
     let z = r * r;
-    polynomial(z, [1.0, -0.5, 1.0 / 24.0, -1.0 / 720.0, 1.0 / 40320.0, -1.0 / 3_628_800.0])
+    polynomial(
+        z,
+        [1.0, -0.5, 1.0 / 24.0, -1.0 / 720.0, 1.0 / 40320.0, -1.0 / 3_628_800.0],
+    )
 }
 
 #[inline(always)]
@@ -126,7 +137,11 @@ pub(super) fn tanh(x: f32) -> f32 {
     let a = x.abs();
     let t = if a < 0.25 {
         let z = a * a;
-        fma(a * z, polynomial(z, [-1.0 / 3.0, 2.0 / 15.0, -17.0 / 315.0, 62.0 / 2835.0]), a)
+        fma(
+            a * z,
+            polynomial(z, [-1.0 / 3.0, 2.0 / 15.0, -17.0 / 315.0, 62.0 / 2835.0]),
+            a,
+        )
     } else {
         1.0 - 2.0 / (exp(2.0 * a) + 1.0)
     };

@@ -41,10 +41,7 @@ struct Translated<F, A, const N: usize>(PhantomData<(F, A)>);
 
 impl<F: Format, A: Arguments, const N: usize> Translated<F, A, N> {
     const TEXT: [u8; N] = {
-        let mut out = Out {
-            bytes: [0; N],
-            len: 0,
-        };
+        let mut out = Out { bytes: [0; N], len: 0 };
         let mut i = 0;
         loop {
             out.literal(F::TEXT[i]);
@@ -100,7 +97,10 @@ impl<const N: usize> Out<N> {
 
     const fn spec(&mut self, s: Spec, kind: Kind) {
         let integer = matches!(kind, Kind::Signed | Kind::Unsigned);
-        assert!(integer || s.radix == 0, "gpu_println!: only integers are printed in hexadecimal");
+        assert!(
+            integer || s.radix == 0,
+            "gpu_println!: only integers are printed in hexadecimal"
+        );
         let mut width = s.width;
         if s.radix != 0 && s.alternate {
             // C leaves the prefix out before a zero, and writes it in capitals for X.
@@ -190,8 +190,14 @@ mod tests {
             text(&Translated::<F, (i32, f32, bool), 128>::TEXT),
             "100%% of %lld, %.3f is %-7s.\n"
         );
-        assert_eq!(text(&Translated::<F, (u8, f64, u64), 128>::TEXT), "100%% of %llu, %.3f is %7llu.\n");
-        assert_eq!(text(&Translated::<F, (f32, i64, f32), 128>::TEXT), "100%% of %g, %lld is %7g.\n");
+        assert_eq!(
+            text(&Translated::<F, (u8, f64, u64), 128>::TEXT),
+            "100%% of %llu, %.3f is %7llu.\n"
+        );
+        assert_eq!(
+            text(&Translated::<F, (f32, i64, f32), 128>::TEXT),
+            "100%% of %g, %lld is %7g.\n"
+        );
     }
 
     #[test]

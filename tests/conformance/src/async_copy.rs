@@ -11,7 +11,11 @@ pub fn pipeline<T: Number>(x: SymSlice<T>, y: Global<T>, sums: Global<u64>, part
     let begin = |k: u32| {
         let half = stage.chunk(k % 2, 200u32);
         copy_async(Block, half.chunk(0, 100), x.chunk(k, 100));
-        copy_async(Warp, half.chunk(1, 100).chunk(Warp.id(), 50), y.chunk(k, 100).chunk(Warp.id(), 50));
+        copy_async(
+            Warp,
+            half.chunk(1, 100).chunk(Warp.id(), 50),
+            y.chunk(k, 100).chunk(Warp.id(), 50),
+        );
         commit();
     };
     let mut sum = 0u64;
@@ -89,7 +93,11 @@ mod host {
         const PARTS: usize = 5;
         let numbers = |seed| (0..PARTS as u64 * 100).map(move |i| T::from_number(noise(seed, i)));
         let (xs, ys): (Vec<T>, Vec<T>) = (numbers(1).collect(), numbers(2).collect());
-        let (x, y, sums) = (pe.alloc::<T>(xs.len())?, pe.buffer::<T>(ys.len())?, pe.buffer::<u64>(64)?);
+        let (x, y, sums) = (
+            pe.alloc::<T>(xs.len())?,
+            pe.buffer::<T>(ys.len())?,
+            pe.buffer::<u64>(64)?,
+        );
         x.write(&xs)?;
         y.write(&ys)?;
         collective_launch!(pe, pipeline::<T><<<1, 64>>>(&x, &y, &sums, PARTS as u32))?;
@@ -101,7 +109,11 @@ mod host {
                     expected = expected.wrapping_add(both[199 - i].number());
                 }
             }
-            ensure!(got == expected, "{} bytes, thread {t}: {got:#x}, expected {expected:#x}", size_of::<T>());
+            ensure!(
+                got == expected,
+                "{} bytes, thread {t}: {got:#x}, expected {expected:#x}",
+                size_of::<T>()
+            );
         }
         Ok(())
     }

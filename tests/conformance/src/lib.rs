@@ -6,6 +6,7 @@
     clippy::must_use_candidate,
     clippy::missing_errors_doc,
     clippy::precedence,
+    clippy::float_cmp,
     missing_docs,
     reason = "a test suite: the names say what is tested"
 )]

@@ -129,7 +129,11 @@ mod host {
             .map(|i| {
                 let r = noise(9, i as u64);
                 // Magnitudes 2^-20 to 2^20, of both signs, a quarter of them around 1.
-                let exponent = if i % 4 == 0 { 126 + (r >> 32) % 3 } else { 107 + (r >> 32) % 41 } as u32;
+                let exponent = if i % 4 == 0 {
+                    126 + (r >> 32) % 3
+                } else {
+                    107 + (r >> 32) % 41
+                } as u32;
                 f32::from_bits((r as u32 & 0x807f_ffff) | exponent << 23)
             })
             .collect();
@@ -162,7 +166,11 @@ mod host {
             Relative(e) => e.exp2() * truth.abs(),
             Either(e) => e.exp2() * truth.abs().max(1.0),
         };
-        ensure!(off <= allowed, "{name} of {x}: {got}, expected {truth}, off by {} ulp", off / ulp);
+        ensure!(
+            off <= allowed,
+            "{name} of {x}: {got}, expected {truth}, off by {} ulp",
+            off / ulp
+        );
         Ok(())
     }
 

@@ -130,7 +130,7 @@ mod host {
 
     type Op<T> = Box<dyn Fn(T, T) -> T>;
 
-    fn of<T: Element>(pe: &Pe, number: impl Fn(u64) -> T, ops: [Op<T>; 3]) -> anyhow::Result<()>
+    fn of<T: Element>(pe: &Pe, number: impl Fn(u64) -> T, ops: &[Op<T>; 3]) -> anyhow::Result<()>
     where
         reduce<T>: shmem::Kernel<Args = (Global<T>, Global<T>, u32)>,
     {
@@ -188,15 +188,35 @@ mod host {
             1 => -0.0,
             _ => (r >> 40) as f32 * 1.37 - 9e6,
         };
-        let signed_max = |a: f32, b: f32| if a == b { f32::from_bits(a.to_bits() & b.to_bits()) } else { a.max(b) };
-        let signed_min = |a: f32, b: f32| if a == b { f32::from_bits(a.to_bits() | b.to_bits()) } else { a.min(b) };
-        of::<f32>(pe, number, [Box::new(|a, b| a + b), Box::new(signed_max), Box::new(signed_min)])?;
-        let only_zeros = |r: u64| if r % 2 == 0 { 0.0 } else { -0.0 };
-        of::<f32>(pe, only_zeros, [Box::new(|a, b| a + b), Box::new(signed_max), Box::new(signed_min)])?;
+        let signed_max = |a: f32, b: f32| {
+            if a == b {
+                f32::from_bits(a.to_bits() & b.to_bits())
+            } else {
+                a.max(b)
+            }
+        };
+        let signed_min = |a: f32, b: f32| {
+            if a == b {
+                f32::from_bits(a.to_bits() | b.to_bits())
+            } else {
+                a.min(b)
+            }
+        };
+        of::<f32>(
+            pe,
+            number,
+            &[Box::new(|a, b| a + b), Box::new(signed_max), Box::new(signed_min)],
+        )?;
+        let only_zeros = |r: u64| if r.is_multiple_of(2) { 0.0 } else { -0.0 };
+        of::<f32>(
+            pe,
+            only_zeros,
+            &[Box::new(|a, b| a + b), Box::new(signed_max), Box::new(signed_min)],
+        )?;
         of::<f64>(
             pe,
             |r| r as f64 * 1e-3 - 1e15,
-            [Box::new(|a, b| a + b), Box::new(f64::max), Box::new(f64::min)],
+            &[Box::new(|a, b| a + b), Box::new(f64::max), Box::new(f64::min)],
         )
     }
 
@@ -205,7 +225,7 @@ mod host {
             ($($t:ty)*) => { $(of::<$t>(
                 pe,
                 |r| r as $t,
-                [Box::new(<$t>::wrapping_add), Box::new(|a, b| a.max(b)), Box::new(|a, b| a.min(b))],
+                &[Box::new(<$t>::wrapping_add), Box::new(|a, b| a.max(b)), Box::new(|a, b| a.min(b))],
             )?;)* };
         }
         each!(u32 i32 u64 i64);
@@ -231,9 +251,8 @@ mod host {
             let (lane, mine) = (t % 32, &values[t / 32 * 32..][..32]);
             let v = mine[lane];
             let signed = || mine.iter().map(|&v| v as i32);
-            let alike = |same: &dyn Fn(u32) -> bool| {
-                (0..32).filter(|&i| same(mine[i])).fold(0u32, |bits, i| bits | 1 << i)
-            };
+            let alike =
+                |same: &dyn Fn(u32) -> bool| (0..32).filter(|&i| same(mine[i])).fold(0u32, |bits, i| bits | 1 << i);
             let expected = [
                 mine.iter().fold(0u32, |a, &b| a.wrapping_add(b)),
                 *mine.iter().min().unwrap(),

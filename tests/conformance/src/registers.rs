@@ -13,7 +13,11 @@ pub fn tiles(x: SymSlice<u32>, y: Global<F32x4>) {
     Block.sync();
     let part = stage.chunk(Warp.id(), 128);
     let b: [u32; 4] = shmem::read(Warp, part);
-    shmem::write(Warp, part, core::array::from_fn::<_, 4, _>(|j| b[j] * 2 + Warp.rank() + 1000 * j as u32));
+    shmem::write(
+        Warp,
+        part,
+        core::array::from_fn::<_, 4, _>(|j| b[j] * 2 + Warp.rank() + 1000 * j as u32),
+    );
     Block.sync();
     let c: [u32; 4] = shmem::read(Thread, stage.chunk(thread::index(), 4));
     shmem::write(Thread, x.chunk(1, 256).chunk(thread::index(), 4), c);
@@ -37,7 +41,11 @@ unsafe impl Pod for Entry {}
 #[kernel(collective)]
 pub fn fields(all: Collective, table: SymSlice<Entry>, own: Global<Entry>, out: Global<u64>) {
     let (me, n, t) = (shmem::my_pe(), shmem::n_pes(), thread::index());
-    shmem::p(shmem::field!(table.at(t), Entry, key), u64::from(me * 1000 + t), (me + 1) % n);
+    shmem::p(
+        shmem::field!(table.at(t), Entry, key),
+        u64::from(me * 1000 + t),
+        (me + 1) % n,
+    );
     shmem::field!(own.chunk(t, 1), Entry, count).store(0, t + 5);
     shmem::field!(table.at(t), Entry, count).store(t + 9);
     all.barrier(Block, shmem::world());
@@ -137,7 +145,11 @@ mod host {
         for i in 0..256 {
             // Within the run of a warp: member i % 32, element i / 32.
             let expected = numbers[i] * 2 + i as u32 % 32 + 1000 * (i as u32 % 128 / 32);
-            ensure!(got[256 + i] == expected, "element {i}: {}, expected {expected}", got[256 + i]);
+            ensure!(
+                got[256 + i] == expected,
+                "element {i}: {}, expected {expected}",
+                got[256 + i]
+            );
         }
         ensure!(y.to_vec()?.into_iter().zip(vectors).all(|(got, v)| got == v + v));
         Ok(())
@@ -160,8 +172,14 @@ mod host {
             let key = u64::from(left * 1000 + t);
             let (i, entry, mine) = (t as usize, table[t as usize], own[t as usize]);
             ensure!(out[i] == key && entry.key == key, "entry {t}: key {}", entry.key);
-            ensure!(entry.count == t + 9 && mine.count == t + 5 && mine.key == 1, "entry {t}");
-            ensure!(&entry.name == b"twelve bytes" && &mine.name == b"twelve bytes", "entry {t}");
+            ensure!(
+                entry.count == t + 9 && mine.count == t + 5 && mine.key == 1,
+                "entry {t}"
+            );
+            ensure!(
+                &entry.name == b"twelve bytes" && &mine.name == b"twelve bytes",
+                "entry {t}"
+            );
         }
         Ok(())
     }
@@ -178,7 +196,12 @@ mod host {
     where
         forward<T>: shmem::Kernel<Args = (SymSlice<T>, Global<T>, SymSlice<T>, SymSlice<T>, SymSlice<SignalWord>)>,
     {
-        let (a, b, stage, inbox) = (pe.alloc::<T>(n)?, pe.buffer::<T>(n)?, pe.alloc::<T>(n)?, pe.alloc::<T>(n)?);
+        let (a, b, stage, inbox) = (
+            pe.alloc::<T>(n)?,
+            pe.buffer::<T>(n)?,
+            pe.alloc::<T>(n)?,
+            pe.alloc::<T>(n)?,
+        );
         let ready = pe.signals(1)?;
         let value = |pe: u32, which: u64, i: usize| number(noise(u64::from(pe) * 2 + which, i as u64) >> 45);
         let fill = |which| (0..n).map(|i| value(pe.id(), which, i)).collect::<Vec<T>>();

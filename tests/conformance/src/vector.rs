@@ -40,7 +40,11 @@ pub fn carry(all: Collective, place: SymSlice<U64x2>, out: Global<U64x2>) {
     if Block.leader() {
         let number = me + 1;
         shmem::p(place.cast::<F32x2>().at(0), F32x2([number as f32, 2.0]), right);
-        shmem::p(place.cast::<F32x4>().at(1), F32x4([1.0, 2.0, 3.0, number as f32]), right);
+        shmem::p(
+            place.cast::<F32x4>().at(1),
+            F32x4([1.0, 2.0, 3.0, number as f32]),
+            right,
+        );
         shmem::p(place.cast::<U32x2>().at(4), U32x2([number, 5]), right);
         shmem::p(place.cast::<U32x4>().at(3), U32x4([6, 7, 8, number]), right);
         shmem::p(place.at(4), U64x2([9, u64::from(number)]), right);
@@ -126,7 +130,10 @@ mod host {
                 "{x} ({:#x}): f16, bf16 {got:#x?}, expected {expected:#x?}",
                 x.to_bits()
             );
-            ensure!(got == [by_eight[0][i], by_eight[1][i]], "{x}: eight at a time differ from two");
+            ensure!(
+                got == [by_eight[0][i], by_eight[1][i]],
+                "{x}: eight at a time differ from two"
+            );
         }
         Ok(())
     }
@@ -144,9 +151,17 @@ mod host {
         for (i, &h) in bits.iter().enumerate() {
             let wide = f16::from_bits(h).to_f32();
             let expected = if wide.is_nan() { 0x7fff_ffff } else { wide.to_bits() };
-            ensure!(got[0][i] == expected, "f16 {h:#x}: {:#x}, expected {expected:#x}", got[0][i]);
+            ensure!(
+                got[0][i] == expected,
+                "f16 {h:#x}: {:#x}, expected {expected:#x}",
+                got[0][i]
+            );
             let expected = u32::from(h) << 16;
-            ensure!(got[1][i] == expected, "bf16 {h:#x}: {:#x}, expected {expected:#x}", got[1][i]);
+            ensure!(
+                got[1][i] == expected,
+                "bf16 {h:#x}: {:#x}, expected {expected:#x}",
+                got[1][i]
+            );
         }
         Ok(())
     }
@@ -160,7 +175,10 @@ mod host {
         let f = |x: f32| x.to_bits();
         ensure!(words[0][..2] == [f(number as f32), f(2.0)], "{words:?}");
         ensure!(words[1] == [f(1.0), f(2.0), f(3.0), f(number as f32)], "{words:?}");
-        ensure!(words[2][..2] == [number, 5] && words[3] == [6, 7, 8, number], "{words:?}");
+        ensure!(
+            words[2][..2] == [number, 5] && words[3] == [6, 7, 8, number],
+            "{words:?}"
+        );
         ensure!(got[4] == U64x2([9, u64::from(number)]), "{got:?}");
         Ok(())
     }

@@ -70,7 +70,9 @@ mod host {
             .collect();
         let first = pe.id() as usize * rows;
         // Our rows, and those around them.
-        let own: Vec<f32> = (0..rows + 2).flat_map(|y| expected[(first + y + all - 1) % all].clone()).collect();
+        let own: Vec<f32> = (0..rows + 2)
+            .flat_map(|y| expected[(first + y + all - 1) % all].clone())
+            .collect();
         let (mut u, mut v) = (pe.alloc::<f32>(own.len())?, pe.alloc::<f32>(own.len())?);
         let halo = pe.counters(2)?;
         u.write(&own)?;

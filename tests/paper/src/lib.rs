@@ -11,6 +11,7 @@
 #![allow(
     clippy::must_use_candidate,
     clippy::missing_errors_doc,
+    clippy::float_cmp,
     missing_docs,
     reason = "a test suite: the names say what is tested"
 )]

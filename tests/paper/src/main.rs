@@ -3,10 +3,12 @@ use anyhow::Context;
 use paper::{halo, norm, ring};
 use shmem_host::{Pe, World};
 
+type Check = fn(&Pe) -> anyhow::Result<()>;
+
 fn main() -> anyhow::Result<()> {
     let world = World::from_env()?;
     println!("paper kernels on {}, {} PEs", world.backend_name(), world.n());
-    let kernels: [(&str, fn(&Pe) -> anyhow::Result<()>); 3] = [
+    let kernels: [(&str, Check); 3] = [
         ("ring all-reduce", ring::check),
         ("all-reduce with RMSNorm", norm::check),
         ("Jacobi halo", halo::check),

@@ -37,7 +37,13 @@ pub fn all_reduce_rms_norm<const K: usize>(_all: Collective, a: Norm) {
         let place = |pe: u32| boxes.chunk(t * n + pe, row);
         let ready = |pe: u32| a.ready.at(t * n + pe);
         for k in 1..n {
-            shmem::put_signal(Block, place(me), a.x.chunk(t, row), ready(me).set(a.epoch), (me + k) % n);
+            shmem::put_signal(
+                Block,
+                place(me),
+                a.x.chunk(t, row),
+                ready(me).set(a.epoch),
+                (me + k) % n,
+            );
         }
         let mut sum = [[0f32; 8]; K];
         for pe in 0..n {
@@ -141,7 +147,11 @@ mod host {
                 let scale = (squares / numbers as f64 + f64::from(EPS)).sqrt().recip();
                 for (i, &s) in place.zip(&sum) {
                     expected[i] = bf16::from_f32(s).to_f32();
-                    ensure!(got_sum[i].to_f32() == expected[i], "call {epoch}: sum {i} is {}", got_sum[i]);
+                    ensure!(
+                        got_sum[i].to_f32() == expected[i],
+                        "call {epoch}: sum {i} is {}",
+                        got_sum[i]
+                    );
                     let y = f64::from(s) * scale * f64::from(value(1000, 0, i % numbers).to_f32());
                     ensure!(
                         (f64::from(got_out[i].to_f32()) - y).abs() <= y.abs() / 128.0,

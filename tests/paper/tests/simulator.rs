@@ -4,7 +4,12 @@ use shmem_host::{Backend, Pe, World};
 fn on_worlds(check: fn(&Pe) -> anyhow::Result<()>) {
     for n in 2..=4 {
         for seed in 0..4 {
-            let world = World::builder().backend(Backend::Sim).pes(n).seed(seed).build().unwrap();
+            let world = World::builder()
+                .backend(Backend::Sim)
+                .pes(n)
+                .seed(seed)
+                .build()
+                .unwrap();
             if let Err(error) = world.run(|pe| check(&pe)) {
                 panic!("{n} PEs, seed {seed}: {error:?}");
             }

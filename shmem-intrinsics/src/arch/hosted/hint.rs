@@ -1,4 +1,5 @@
 //! Cache hints mean nothing here.
+#![expect(clippy::extra_unused_type_parameters, reason = "the hint counts on a GPU")]
 
 use super::{Space, Strength, load, store};
 use crate::Pod;

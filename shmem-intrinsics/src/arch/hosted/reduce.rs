@@ -8,7 +8,9 @@ use core::panic::Location;
 #[track_caller]
 pub(crate) fn shuffle_up(mask: u32, value: u32, by: u32) -> u32 {
     let all = exchange(mask, value);
-    lane_id().checked_sub(by).map_or(value, |from| all[from as usize] as u32)
+    lane_id()
+        .checked_sub(by)
+        .map_or(value, |from| all[from as usize] as u32)
 }
 
 /// The last `by` lanes keep their own value.
@@ -58,28 +60,26 @@ redux! {
     redux_xor: u32 = |a, b| a ^ b;
 }
 
-/// As PTX orders floats: -0 before +0; a NaN counts only where both are.
+// As PTX orders floats: -0 before +0; a NaN, and then the GPU's own, only of two NaNs.
 macro_rules! extremes { ($($t:ident: $min:ident $max:ident $nan:literal;)*) => { $(
+    #[expect(clippy::float_cmp, reason = "equal numbers are the same bits, or two zeros")]
     pub(crate) fn $min(a: $t, b: $t) -> $t {
-        if a == b { $t::from_bits(a.to_bits() | b.to_bits()) } else { known(a.min(b)) }
+        match a.min(b) {
+            _ if a == b => $t::from_bits(a.to_bits() | b.to_bits()),
+            x if x.is_nan() => $t::from_bits($nan),
+            x => x,
+        }
     }
+    #[expect(clippy::float_cmp, reason = "as above")]
     pub(crate) fn $max(a: $t, b: $t) -> $t {
-        if a == b { $t::from_bits(a.to_bits() & b.to_bits()) } else { known(a.max(b)) }
-    }
-    impl Known for $t {
-        const NAN: Self = $t::from_bits($nan);
+        match a.max(b) {
+            _ if a == b => $t::from_bits(a.to_bits() & b.to_bits()),
+            x if x.is_nan() => $t::from_bits($nan),
+            x => x,
+        }
     }
 )* } }
 extremes! { f32: min_f32 max_f32 0x7fff_ffff; f64: min_f64 max_f64 0x7fff_ffff_ffff_ffff; }
-
-trait Known: Copy + PartialEq {
-    /// The NaN that a GPU makes.
-    const NAN: Self;
-}
-
-fn known<T: Known>(x: T) -> T {
-    if x == x { x } else { T::NAN }
-}
 
 /// An identity that `shared!` gives none.
 const REDUCE: u64 = 1;

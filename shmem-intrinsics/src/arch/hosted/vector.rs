@@ -8,7 +8,11 @@ const NAN: u16 = 0x7fff;
 pub(crate) fn unpack_f16(word: u32) -> [f32; 2] {
     [word as u16, (word >> 16) as u16].map(|h| {
         let value = f16::from_bits(h).to_f32();
-        if value.is_nan() { f32::from_bits(0x7fff_ffff) } else { value }
+        if value.is_nan() {
+            f32::from_bits(0x7fff_ffff)
+        } else {
+            value
+        }
     })
 }
 

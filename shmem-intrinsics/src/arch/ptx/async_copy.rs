@@ -12,9 +12,15 @@ pub(crate) unsafe fn copy_async<T: Pod>(shared: u64, global: u64, _: Space) {
     // SAFETY: the caller's promise.
     unsafe {
         match size_of::<T>() {
-            4 => asm!("cp.async.ca.shared.global [{s}], [{g}], 4;", s = in(reg32) shared, g = in(reg64) global, options(nostack)),
-            8 => asm!("cp.async.ca.shared.global [{s}], [{g}], 8;", s = in(reg32) shared, g = in(reg64) global, options(nostack)),
-            _ => asm!("cp.async.cg.shared.global [{s}], [{g}], 16;", s = in(reg32) shared, g = in(reg64) global, options(nostack)),
+            4 => {
+                asm!("cp.async.ca.shared.global [{s}], [{g}], 4;", s = in(reg32) shared, g = in(reg64) global, options(nostack))
+            }
+            8 => {
+                asm!("cp.async.ca.shared.global [{s}], [{g}], 8;", s = in(reg32) shared, g = in(reg64) global, options(nostack))
+            }
+            _ => {
+                asm!("cp.async.cg.shared.global [{s}], [{g}], 16;", s = in(reg32) shared, g = in(reg64) global, options(nostack))
+            }
         }
     }
 }

@@ -46,6 +46,7 @@ fn errors_are_as_documented() {
 }
 
 #[test]
+#[expect(clippy::float_cmp, reason = "these are exact")]
 fn special_numbers() {
     let inf = f32::INFINITY;
     assert_eq!(
