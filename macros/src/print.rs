@@ -218,17 +218,16 @@ pub(crate) fn expand(line: &Line) -> syn::Result<TokenStream> {
     let bound: Vec<Ident> = (0..arguments.len())
         .map(|i| Ident::new(&format!("__x{i}"), Span::mixed_site()))
         .collect();
-    let checks = bound.iter().zip(spans).map(|(x, span)| {
-        let mut x = x.clone();
-        x.set_span(x.span().located_at(span));
-        quote_spanned!(span=> ::shmem::print::__check(#x);)
-    });
+    // The check is of the user's own tokens, so that a refusal points at them.
+    let printable = arguments
+        .iter()
+        .zip(spans)
+        .map(|(x, span)| quote_spanned!(span=> ::shmem::print::__printable(&(#x))));
     let device = device(&parsed, &bound);
     let host = LitStr::new(&host(&parsed), span);
     Ok(quote! {
-        match (#(&(#arguments),)*) {
+        match (#(#printable,)*) {
             (#(#bound,)*) => {
-                #(#checks)*
                 #[cfg(target_arch = "nvptx64")]
                 { #device }
                 #[cfg(not(target_arch = "nvptx64"))]

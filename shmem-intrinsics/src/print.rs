@@ -128,7 +128,9 @@ pub trait Format {
 /// Refuses what can't be printed, where it is written.
 #[doc(hidden)]
 #[inline(always)]
-pub fn __check<T: Print>(_: &T) {}
+pub fn __printable<T: Print>(x: &T) -> &T {
+    x
+}
 
 #[cfg(any(target_arch = "nvptx64", test))]
 mod translate;

@@ -135,7 +135,11 @@ fn one_instruction_where_there_is_one() {
     let Some(sass) = Sass::of::<conformance::vector::round>() else {
         return;
     };
-    assert!(sass.count(&["F2FP.BF16"]) >= 5 && sass.count(&["F2FP.F16"]) >= 5, "{:#?}", sass.instructions);
+    assert!(
+        sass.count(&["F2FP.BF16"]) >= 5 && sass.count(&["F2FP.F16"]) >= 5,
+        "{:#?}",
+        sass.instructions
+    );
 }
 
 #[test]
