@@ -13,7 +13,7 @@
 //! | [`collective`] | [`Collective`]: barrier, sync | `nvshmem_barrier_all` |
 //! | [`thread`], [`warp`] | indices, shuffles, votes | CUDA |
 //! | [`reduce`] | `tile.sum(x)`, `max`, `min` | CUB, `cooperative_groups::reduce` |
-//! | [`registers`] | [`read`], [`write`]: runs of elements in registers | |
+//! | [`registers`] | [`read`], [`write()`]: runs of elements in registers | |
 //! | [`computed`](mod@computed), [`field`](mod@field), [`hint`] | sources computed on the way; fields of elements; cache hints | |
 //! | [`async_copy`] | copies into shared memory that go on meanwhile | CUDA `__pipeline_memcpy_async` |
 //! | [`print`](mod@print) | [`gpu_println!`] | CUDA `printf` |

@@ -6,7 +6,7 @@ use crate::rma::Source;
 use crate::tile::{InBlock, Tile};
 use crate::{Global, Pod, Shared, SymSlice};
 
-/// What [`read`] and [`write`] reach: [`SymSlice`] (this PE's own copy), [`Global`], and [`Shared`] for tiles within a block.
+/// What [`read`] and [`write()`] reach: [`SymSlice`] (this PE's own copy), [`Global`], and [`Shared`] for tiles within a block.
 ///
 /// # Safety
 /// The span of the source is writable as well.

@@ -183,7 +183,7 @@ pub trait Redux: Number {}
 impl Redux for u32 {}
 impl Redux for i32 {}
 
-/// The wrapping sum of all lanes' values, u32 or i32. Other numbers and smaller groups: [`Reduce::sum`](crate::Reduce::sum).
+/// The wrapping sum of all lanes' values, u32 or i32. Other numbers and smaller groups: [`Reduce::sum`].
 ///
 /// PTX `redux.sync.add`.
 ///
