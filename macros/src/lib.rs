@@ -3,6 +3,7 @@
 mod argument;
 mod attribute;
 mod kernel;
+mod print;
 mod shared;
 mod symbol;
 
@@ -42,6 +43,14 @@ pub fn shared(item: TokenStream) -> TokenStream {
 #[proc_macro_derive(KernelArg)]
 pub fn kernel_arg(item: TokenStream) -> TokenStream {
     argument::expand(&parse_macro_input!(item as syn::DeriveInput))
+        .unwrap_or_else(syn::Error::into_compile_error)
+        .into()
+}
+
+/// `gpu_println!("x = {}, y = {y:.3}", x)`: prints a line from inside a kernel.
+#[proc_macro]
+pub fn gpu_println(item: TokenStream) -> TokenStream {
+    print::expand(&parse_macro_input!(item as print::Line))
         .unwrap_or_else(syn::Error::into_compile_error)
         .into()
 }

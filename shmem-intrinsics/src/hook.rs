@@ -244,6 +244,12 @@ pub trait Machine {
     fn shared(&self, id: u64, bytes: usize, at: At) -> *mut u8;
     /// The block's dynamic shared memory and its size in bytes.
     fn dynamic_shared(&self) -> (*mut u8, usize);
+    /// cp.async: begins to copy one element; it is in place after `wait_async`, once its group is committed.
+    fn copy_async(&self, from: Access, to: Access, at: At);
+    /// Makes a group of what the lane has begun to copy.
+    fn commit_async(&self);
+    /// All but the newest `pending` groups are in place.
+    fn wait_async(&self, pending: u32, at: At);
     /// Nanoseconds of simulated time.
     fn now_ns(&self) -> u64;
     /// Keeps the record if it is the PE's first, tells every PE, and ends the lane.

@@ -20,6 +20,12 @@
 //! | [`collective`] | [`Collective`]: barrier, sync | `nvshmem_barrier_all` |
 //! | [`word`], [`scope`] | [`Word`], [`scope::fence`]: atomics on ordinary memory, by scope | `cuda::atomic_ref` |
 //! | [`thread`], [`warp`] | indices, shuffles, votes | CUDA |
+//! | [`reduce`] | `tile.sum(x)`, `max`, `min` | CUB, `cooperative_groups::reduce` |
+//! | [`registers`] | [`read`], [`write()`]: runs of elements in registers | |
+//! | [`computed`](mod@computed), [`field`](mod@field), [`hint`] | sources computed on the way; fields of elements; cache hints | |
+//! | [`async_copy`] | copies into shared memory that go on meanwhile | CUDA `__pipeline_memcpy_async` |
+//! | [`print`](mod@print) | [`gpu_println!`] | CUDA `printf` |
+//! | [`math`], [`vector`], [`time`] | float functions, vectors and halves, clocks | CUDA |
 //! | [`fault`], [`state`] | what happens on an error; what a kernel knows of its PE | |
 //!
 //! A call goes to a peer as stores over NVLink (`arch/ptx`), or to the simulator (`arch/hosted`, [`hook`]); everything
@@ -45,18 +51,26 @@
 extern crate self as shmem;
 
 mod arch;
+pub mod async_copy;
 pub mod atomic;
 pub mod batch;
 pub mod collective;
+pub mod computed;
 pub mod context;
 pub mod fault;
+pub mod field;
 pub mod get;
 pub mod global;
+pub mod hint;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod hook;
 mod kernel;
+pub mod math;
 pub mod order;
+pub mod print;
 pub mod ptr;
+pub mod reduce;
+pub mod registers;
 pub mod relaxed;
 pub mod rma;
 pub mod scope;
@@ -70,6 +84,7 @@ pub mod team;
 pub mod test;
 pub mod thread;
 pub mod tile;
+pub mod time;
 pub mod vector;
 pub mod wait;
 pub mod wait_many;
@@ -81,13 +96,17 @@ pub use atomic::*;
 pub use batch::{Batch, batch};
 pub use bytemuck::{self, Pod, Zeroable};
 pub use collective::Collective;
+pub use computed::computed;
 pub use context::{BlockShared, Ctx, CtxSet, GridShared, Private, Sharing, default_context};
 pub use get::{Destination, get, get_nbi};
 pub use global::Global;
 pub use half::{bf16, f16};
 pub use kernel::*;
 pub use order::{fence, flush, quiet};
+pub use print::gpu_println;
 pub use ptr::{PeerPtr, ptr};
+pub use reduce::Reduce;
+pub use registers::{read, write};
 pub use rma::{Source, g, p, put, put_nbi, put_signal, put_signal_nbi};
 pub use shared::Shared;
 /// ```
@@ -148,6 +167,8 @@ pub use words::{Against, Except, Found, Words};
 /// What a kernel's source usually needs: `use shmem::prelude::*`.
 pub mod prelude {
     pub use crate::collective::Collective;
+    pub use crate::math::{F32Ext, FloatExt};
+    pub use crate::reduce::Reduce;
     pub use crate::tile::{Block, Grid, InBlock, SubWarp, Thread, Tile, Warp, WarpGroup};
     pub use crate::wait::{eq, ge, gt, le, lt, ne};
     pub use crate::{

@@ -35,6 +35,20 @@ pub unsafe trait Source<T: Pod, G: Tile>: Copy {
     /// Elements.
     #[doc(hidden)]
     fn __len(self) -> u64;
+    /// put and put_nbi of it. What has no span to read from ([`computed`](crate::computed())) has its own.
+    #[doc(hidden)]
+    #[inline(always)]
+    #[track_caller]
+    fn __put(self, tile: G, dst: u64, extent: Extent, to: Peer, blocking: bool) {
+        arch::put(tile, dst, self.__span(), extent, to, blocking);
+    }
+    /// put_signal of it.
+    #[doc(hidden)]
+    #[inline(always)]
+    #[track_caller]
+    fn __put_signal(self, tile: G, dst: u64, extent: Extent, action: impl Action, to: Peer) {
+        arch::put_signal(tile, dst, self.__span(), extent, action, to);
+    }
 }
 
 // SAFETY: the launch checked that the object is live on this PE.
@@ -169,8 +183,8 @@ pub fn g<T: Pod>(src: Sym<T>, from: impl Target) -> T {
 #[inline(always)]
 #[track_caller]
 pub fn put<G: Tile, T: Pod>(tile: G, dst: SymSlice<T>, src: impl Source<T, G>, to: impl Target) {
-    let (span, extent, peer) = prepare(dst, src, to);
-    arch::put(tile, dst.offset(), span, extent, peer, true);
+    let (extent, peer) = prepare(dst, src, to);
+    src.__put(tile, dst.offset(), extent, peer, true);
 }
 
 /// As [`put`], but returns at once: the source may be written again after `flush` or `quiet`.
@@ -190,8 +204,8 @@ pub fn put<G: Tile, T: Pod>(tile: G, dst: SymSlice<T>, src: impl Source<T, G>, t
 #[inline(always)]
 #[track_caller]
 pub fn put_nbi<G: Tile, T: Pod>(tile: G, dst: SymSlice<T>, src: impl Source<T, G>, to: impl Target) {
-    let (span, extent, peer) = prepare(dst, src, to);
-    arch::put(tile, dst.offset(), span, extent, peer, false);
+    let (extent, peer) = prepare(dst, src, to);
+    src.__put(tile, dst.offset(), extent, peer, false);
 }
 
 /// As [`put_nbi`], then applies `action` at `to`: the call returns before the source may be written again, whoever observes
@@ -219,8 +233,8 @@ pub fn put_signal_nbi<G: Tile, T: Pod>(
     action: impl Action,
     to: impl Target,
 ) {
-    let (span, extent, pe) = prepare(dst, src, to);
-    arch::put_signal(tile, dst.offset(), span, extent, action, pe);
+    let (extent, peer) = prepare(dst, src, to);
+    src.__put_signal(tile, dst.offset(), extent, action, peer);
 }
 
 /// As [`put`], then applies `action` at `to`: whoever observes the signal also observes the data. Nothing is promised for
@@ -250,13 +264,13 @@ pub fn put_signal<G: Tile, T: Pod>(
     action: impl Action,
     to: impl Target,
 ) {
-    let (span, extent, peer) = prepare(dst, src, to);
-    arch::put_signal(tile, dst.offset(), span, extent, action, peer);
+    let (extent, peer) = prepare(dst, src, to);
+    src.__put_signal(tile, dst.offset(), extent, action, peer);
 }
 
 #[inline(always)]
 #[track_caller]
-fn prepare<G: Tile, T: Pod>(dst: SymSlice<T>, src: impl Source<T, G>, to: impl Target) -> (Span, Extent, Peer) {
+fn prepare<G: Tile, T: Pod>(dst: SymSlice<T>, src: impl Source<T, G>, to: impl Target) -> (Extent, Peer) {
     check(dst.len() == src.__len(), FaultKind::Length, dst.len(), src.__len());
-    (src.__span(), Extent::of::<T>(dst.len()), team::peer(to))
+    (Extent::of::<T>(dst.len()), team::peer(to))
 }

@@ -107,6 +107,17 @@ impl<T> Sym<T> {
     }
 }
 
+impl<T> Sym<T> {
+    /// What lies some bytes inside the element.
+    #[inline(always)]
+    pub(crate) fn inside<F>(self, bytes: u64) -> Sym<F> {
+        Sym {
+            offset: self.offset + bytes,
+            element: PhantomData,
+        }
+    }
+}
+
 impl<T: Pod> Sym<T> {
     /// Loads this PE's own copy.
     #[inline(always)]

@@ -38,6 +38,15 @@ impl Machine for Recorder {
     fn fence_memory(&self, _: Scope, _: At) {
         unimplemented!()
     }
+    fn copy_async(&self, _: Access, _: Access, _: At) {
+        unimplemented!()
+    }
+    fn commit_async(&self) {
+        unimplemented!()
+    }
+    fn wait_async(&self, _: u32, _: At) {
+        unimplemented!()
+    }
     fn put(&self, transfer: &Transfer, _: At) {
         self.note("put", transfer.peer.ctx);
     }

@@ -1,5 +1,6 @@
 //! One lane: a coroutine that runs the kernel for one thread of one block.
 
+use crate::async_copy::AsyncCopies;
 use crate::block::Block;
 use crate::failure::Failure;
 use crate::kernel::{Kernel, unrank};
@@ -83,6 +84,7 @@ pub(crate) struct Lane {
     pub(crate) loads: Cell<u32>,
     /// It has looked at the clock since it last paused.
     pub(crate) read_clock: Cell<bool>,
+    pub(crate) copies: AsyncCopies,
     block: Cell<*const Block>,
     yielder: Cell<*const Yielder<Resume, ()>>,
     fiber: RefCell<Option<Fiber>>,
@@ -107,6 +109,7 @@ impl Lane {
             at: Cell::new(None),
             loads: Cell::new(0),
             read_clock: Cell::new(false),
+            copies: AsyncCopies::default(),
             block: Cell::new(ptr::null()),
             yielder: Cell::new(ptr::null()),
             fiber: RefCell::new(None),

@@ -6,6 +6,7 @@
 //! | `engine`, `desk`, `hosts` | [`Engine`]: a world as host threads see it, and how they meet the simulator's thread |
 //! | `simulator` | what starts when, and when nothing can go on |
 //! | `launch`, `queue` | resident blocks, and which lane runs next |
+//! | `async_copy` | a lane's `cp.async` |
 //! | `block`, `meet`, `lane`, `machine` | warps, barriers, coroutines, what a lane's calls do |
 //! | `net`, `memory` | when an operation takes effect at another PE, and the memory it changes |
 //! | `stack`, `overflow`, `panics` | stacks of lanes, and what becomes of kernels that leave theirs or panic |
@@ -36,6 +37,7 @@
 //! assert!(error.to_string().contains("wanted == 3"));
 //! ```
 
+mod async_copy;
 mod block;
 mod config;
 mod desk;

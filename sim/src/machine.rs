@@ -341,6 +341,21 @@ impl Machine for Lane {
         (start, bytes)
     }
 
+    fn copy_async(&self, from: Access, to: Access, _: At) {
+        self.copies.begin((from, to));
+    }
+
+    fn commit_async(&self) {
+        self.copies.commit();
+    }
+
+    fn wait_async(&self, pending: u32, at: At) {
+        for (from, to) in self.copies.complete(pending) {
+            let value = self.load(from, at);
+            self.store(to, value, at);
+        }
+    }
+
     fn now_ns(&self) -> u64 {
         self.read_clock.set(true);
         self.world().now_ns()

@@ -10,6 +10,11 @@
 //! | `store_remote load_remote put put_signal signal` | stores and loads over NVLink (`ptx/nvlink.rs`) | `Machine::p`, `g`, `put`, `signal` |
 //! | `fence quiet flush` | fences and tile syncs | `Machine::fence`, .. |
 //! | `atomic::..` | `ld st atom red` with order and scope | `Machine::atomic`, `atomic_at`, `fence_memory` |
+//! | `put_computed put_computed_signal` | stores of computed elements | a stage, then `Machine::put` |
+//! | `load_hint store_hint` | `.L1::` priorities | plain accesses |
+//! | `copy_async commit_async wait_async` | `cp.async` | `Machine::copy_async`, .. |
+//! | `redux_* match_* shuffle_up shuffle_down` | convergent LLVM intrinsics | `Machine::exchange` |
+//! | `sqrt_f32 .. fast_* pack_* unpack_*` | one instruction each | the host's |
 //! | `spin` | bounded loop on the abort word and the clock | `Machine::pause` |
 //! | `pick` | a number from the clock | a count |
 //! | `fault` | record, abort words, exit | `Machine::fault` |
@@ -56,8 +61,9 @@ pub struct Span {
 }
 
 /// How much a transfer moves.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Extent {
+pub struct Extent {
     pub(crate) bytes: u64,
     /// Bytes of one element: each is written by one access of that size, up to 8.
     pub(crate) element: u32,

@@ -6,10 +6,12 @@
     clippy::must_use_candidate,
     clippy::missing_errors_doc,
     clippy::precedence,
+    clippy::float_cmp,
     missing_docs,
     reason = "a test suite: the names say what is tested"
 )]
 
+pub mod async_copy;
 pub mod atomic;
 pub mod barrier;
 pub mod context;
@@ -17,15 +19,20 @@ pub mod fault;
 pub mod generic;
 pub mod get;
 pub mod grid;
+pub mod math;
 pub mod order;
+pub mod print;
 pub mod ptr;
 pub mod put;
+pub mod reduce;
 pub mod refused;
+pub mod registers;
 pub mod scalar;
 pub mod shared;
 pub mod signal;
 pub mod team;
 pub mod thread;
+pub mod vector;
 pub mod wait_many;
 pub mod warp;
 pub mod warp_group;

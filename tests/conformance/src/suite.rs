@@ -32,6 +32,12 @@ pub fn cases() -> Vec<Case> {
         crate::warp_group::CASES,
         crate::team::CASES,
         crate::context::CASES,
+        crate::vector::CASES,
+        crate::math::CASES,
+        crate::reduce::CASES,
+        crate::registers::CASES,
+        crate::print::CASES,
+        crate::async_copy::CASES,
     ]
     .concat()
 }

@@ -196,6 +196,48 @@ fn a_warp_group_meets_in_shared_memory() {
 }
 
 #[test]
+fn register_tiles_load_all_at_once_and_stay_in_registers() {
+    let Some(sass) = Sass::of::<conformance::registers::tiles>() else {
+        return;
+    };
+    assert_eq!(sass.count(&["LDL"]) + sass.count(&["STL"]), 0, "local memory");
+    // Eight vectors for each member.
+    assert_eq!(sass.count(&["LDG.E.128"]), 8, "{:#?}", sass.instructions);
+    assert!(longest_run(&sass.instructions, "LDG.E ", &["STS", "STG", "BAR"]) >= 4);
+}
+
+#[test]
+fn computed_elements_go_straight_to_the_peer() {
+    let Some(sass) = Sass::of::<conformance::registers::forward<shmem::vector::F32x4>>() else {
+        return;
+    };
+    assert_eq!(sass.count(&["LDL"]) + sass.count(&["STL"]), 0, "local memory");
+    // Both operands of four elements are on their way before the first sum is stored.
+    assert!(longest_run(&sass.instructions, "LDG.E.128", &["STG", "BAR"]) >= 8);
+    assert_eq!(sass.count(&["STG.E.128"]), sass.count(&["STG.E.128.STRONG.SYS"]));
+}
+
+#[test]
+fn one_instruction_where_there_is_one() {
+    let Some(sass) = Sass::of::<conformance::reduce::of_warp>() else {
+        return;
+    };
+    assert!(sass.count(&["REDUX"]) >= 8 && sass.count(&["MATCH.ANY"]) >= 2);
+    let Some(sass) = Sass::of::<conformance::async_copy::pipeline<u32>>() else {
+        return;
+    };
+    assert!(sass.count(&["LDGSTS"]) >= 2 && sass.count(&["LDGDEPBAR"]) >= 1);
+    let Some(sass) = Sass::of::<conformance::vector::round>() else {
+        return;
+    };
+    assert!(
+        sass.count(&["F2FP.BF16"]) >= 5 && sass.count(&["F2FP.F16"]) >= 5,
+        "{:#?}",
+        sass.instructions
+    );
+}
+
+#[test]
 fn no_load_goes_through_the_read_only_cache() {
     for sass in [
         Sass::of::<conformance::put::put_by<u32>>(),

@@ -19,6 +19,22 @@ use crate::team::Peer;
 use crate::tile::Tile;
 use core::panic::Location;
 
+mod async_copy;
+mod computed;
+mod hint;
+mod math;
+mod reduce;
+mod time;
+mod vector;
+
+pub(crate) use async_copy::*;
+pub(crate) use computed::*;
+pub(crate) use hint::*;
+pub(crate) use math::*;
+pub(crate) use reduce::*;
+pub(crate) use time::*;
+pub(crate) use vector::*;
+
 macro_rules! lane_fields { ($($name:ident = $field:ident;)*) => { $(
     #[track_caller]
     pub(crate) fn $name() -> [u32; 3] { current().lane.$field }

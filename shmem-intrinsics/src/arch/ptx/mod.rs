@@ -11,24 +11,46 @@
 //! | `copy` | the copy engine of put |
 //! | `meet` | barriers made of words: of a grid, of some warps |
 //! | `fault` | what a thread does last |
+//! | `async_copy` | `cp.async` |
+//! | `computed` | put of computed elements |
+//! | `hint` | accesses with a cache hint |
+//! | `print` | `vprintf` |
+//! | `reduce` | matches and reductions of lanes |
+//! | `math vector time` | float functions, halves, clocks |
 
+mod async_copy;
 pub(crate) mod atomic;
+mod computed;
 mod converge;
 mod copy;
 mod fault;
+mod hint;
+mod math;
 mod meet;
 mod memory;
 mod nvlink;
 mod pick;
+mod print;
+mod reduce;
 mod registers;
+mod time;
+mod vector;
 
+pub(crate) use async_copy::*;
+pub(crate) use computed::*;
 pub(crate) use converge::*;
 pub(crate) use fault::fault;
+pub(crate) use hint::*;
+pub(crate) use math::*;
 pub(crate) use meet::*;
 pub(crate) use memory::{load, store};
 pub(crate) use nvlink::*;
 pub(crate) use pick::pick;
+pub(crate) use print::print;
+pub(crate) use reduce::*;
 pub(crate) use registers::*;
+pub(crate) use time::*;
+pub(crate) use vector::*;
 
 /// Slices of Pod types compare through this; core leaves it to the target's C library, which a GPU has not.
 ///
