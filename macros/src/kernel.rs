@@ -4,7 +4,7 @@ use crate::attribute::{Bounds, Options};
 use crate::symbol::symbol;
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use syn::spanned::Spanned;
 use syn::{Attribute, FnArg, GenericParam, Ident, ItemFn, Pat, PatType, ReturnType, Type};
 
@@ -24,8 +24,8 @@ pub(crate) fn expand(options: &Options, function: &ItemFn) -> syn::Result<TokenS
     })
 }
 
-/// One kernel of a crate reports that the GPU build failed or is missing; the rest would only repeat it.
-static REPORTED: AtomicBool = AtomicBool::new(false);
+/// The symbol of the static that holds this crate's PTX, once a kernel has defined it. A compiler process compiles one crate.
+static IMAGES: Mutex<Option<String>> = Mutex::new(None);
 
 struct Kernel<'a> {
     options: &'a Options,
@@ -118,7 +118,7 @@ impl<'a> Kernel<'a> {
         }
     }
 
-    /// `Signature::A0` .. are the parameters' types, so that an entry names them for its instance without rewriting tokens.
+    /// `__Signature::A0` .. are the parameters' types, so that an entry names them for its instance without rewriting tokens.
     fn signature(&self) -> TokenStream {
         let (name, generics) = (self.name(), &self.function.sig.generics);
         let (impl_generics, arguments, bounds) = generics.split_for_impl();
@@ -126,8 +126,8 @@ impl<'a> Kernel<'a> {
         let names: Vec<_> = numbered("A", types.len());
         quote! {
             #[allow(unreachable_pub, missing_docs)]
-            pub trait Signature { #(type #names;)* }
-            impl #impl_generics Signature for #name #arguments #bounds { #(type #names = #types;)* }
+            pub trait __Signature { #(type #names;)* }
+            impl #impl_generics __Signature for #name #arguments #bounds { #(type #names = #types;)* }
         }
     }
 
@@ -188,48 +188,55 @@ impl<'a> Kernel<'a> {
         let host = instances
             .iter()
             .map(|(arguments, symbol)| self.host_entry(arguments, symbol));
-        let first = !REPORTED.swap(true, Ordering::Relaxed);
-        let images = if first || std::env::var_os("SHMEM_IMAGES").is_some() {
-            quote! {
-                include!(env!(
-                    "SHMEM_IMAGES",
-                    "this package has kernels, but no build script that compiles them: add build.rs with \
-                     `fn main() { shmem_build::kernels().build(); }`, and shmem-build to [build-dependencies]"
-                ))
-            }
-        } else {
-            quote!(::shmem::Images {
-                id: 0,
-                list: &[],
-                absent: "",
-                broken: ""
-            })
-        };
-        let check = first.then(|| {
-            quote_spanned! {Span::call_site()=>
-                #[cfg(not(target_arch = "nvptx64"))]
-                const _: () = ::shmem::__check_images(&IMAGES);
-            }
-        });
+        let images = self.images();
         quote! {
             #(#device)*
-            #[cfg(not(target_arch = "nvptx64"))]
-            #[allow(clippy::unreadable_literal)]
-            static IMAGES: ::shmem::Images = #images;
-            #check
+            #images
             #(#host)*
         }
     }
 
+    /// The package's PTX: one static for all kernels of a crate, because each may be megabytes. The first kernel that is
+    /// expanded defines it, and is also the one that reports a GPU build that failed or is missing; the others name it.
+    fn images(&self) -> TokenStream {
+        let mut holder = IMAGES.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(symbol) = &*holder {
+            return quote! {
+                #[cfg(not(target_arch = "nvptx64"))]
+                // SAFETY: the first kernel of this crate defines it, with this type.
+                unsafe extern "Rust" {
+                    #[link_name = #symbol]
+                    safe static IMAGES: ::shmem::Images;
+                }
+            };
+        }
+        let symbol = format!("images${}", self.symbol);
+        let define = quote_spanned! {Span::call_site()=>
+            #[cfg(not(target_arch = "nvptx64"))]
+            #[allow(clippy::unreadable_literal)]
+            // SAFETY: no other crate has a kernel of this name at this place.
+            #[unsafe(export_name = #symbol)]
+            static IMAGES: ::shmem::Images = include!(env!(
+                "SHMEM_IMAGES",
+                "this package has kernels, but no build script that compiles them: add build.rs with \
+                 `fn main() { shmem_build::kernels().build(); }`, and shmem-build to [build-dependencies]"
+            ));
+            #[cfg(not(target_arch = "nvptx64"))]
+            const _: () = ::shmem::__check_images(&IMAGES);
+        };
+        *holder = Some(symbol);
+        define
+    }
+
     fn device_entry(&self, i: usize, arguments: &TokenStream, symbol: &str) -> TokenStream {
-        let (name, entry) = (self.name(), format_ident!("entry{i}"));
+        let (name, entry) = (self.name(), format_ident!("__entry{i}"));
         let turbofish = if arguments.is_empty() {
             quote!()
         } else {
             quote!(::#arguments)
         };
         let (values, types) = (
-            numbered("a", self.parameters.len()),
+            numbered("__a", self.parameters.len()),
             numbered("A", self.parameters.len()),
         );
         let (token, slot) = (self.token(), self.slot());
@@ -249,7 +256,7 @@ impl<'a> Kernel<'a> {
             #bounds
             #[cfg(target_arch = "nvptx64")]
             #[unsafe(export_name = #symbol)]
-            unsafe extern "ptx-kernel" fn #entry(#(#values: <#name #arguments as Signature>::#types,)* #slot) {
+            unsafe extern "ptx-kernel" fn #entry(#(#values: <#name #arguments as __Signature>::#types,)* #slot) {
                 #name #turbofish (#token #(#values),*)
             }
         }
@@ -264,7 +271,7 @@ impl<'a> Kernel<'a> {
             quote!(::#arguments)
         };
         let n = self.parameters.len();
-        let (values, types) = (numbered("a", n), numbered("A", n));
+        let (values, types) = (numbered("__a", n), numbered("A", n));
         let index: Vec<_> = (0..n).map(syn::Index::from).collect();
         let (token, slot) = (self.token(), self.slot().unwrap_or_else(|| quote!(_slot: u32)));
         let collective = self.options.collective;
@@ -281,14 +288,14 @@ impl<'a> Kernel<'a> {
             let ty = if plain {
                 quote!(#ty)
             } else {
-                quote!(<#name #arguments as Signature>::#a)
+                quote!(<#name #arguments as __Signature>::#a)
             };
             quote_spanned! {p.ty.span()=> <#ty as ::shmem::KernelArg>::regions(&args.#i, visit); }
         });
         quote! {
             #[cfg(not(target_arch = "nvptx64"))]
             impl ::shmem::Kernel for #name #arguments {
-                type Args = (#(<#name #arguments as Signature>::#types,)*);
+                type Args = (#(<#name #arguments as __Signature>::#types,)*);
                 const NAME: &'static str = #text;
                 const SYMBOL: &'static str = #symbol;
                 const COLLECTIVE: bool = #collective;
@@ -421,6 +428,6 @@ fn argument(param: &GenericParam) -> TokenStream {
 fn parameter_name(i: usize, pat: &Pat) -> Ident {
     match pat {
         Pat::Ident(p) if !p.ident.to_string().starts_with('_') => p.ident.clone(),
-        _ => format_ident!("arg{i}"),
+        _ => format_ident!("__arg{i}"),
     }
 }
