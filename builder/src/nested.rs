@@ -104,9 +104,9 @@ impl<'a> Nested<'a> {
     pub(crate) fn compile(&self, arch: Arch, log: &Path) -> Result<String, Error> {
         // The compiler's name for its output has a hash of cargo's in it, so it is found by being the only one.
         let output_folder = self.folder.join(TARGET).join(PROFILE);
-        assemblies(&output_folder)
-            .iter()
-            .for_each(|old| drop(fs::remove_file(old)));
+        for old in assemblies(&output_folder) {
+            drop(fs::remove_file(old));
+        }
         let mut command = self.command(arch);
         let start = Instant::now();
         let output = command
