@@ -65,7 +65,7 @@ pub enum Error {
         /// Their symbols.
         functions: Vec<String>,
     },
-    /// The compiler's PTX holds something that this crate can't make sense of.
+    /// The compiler's PTX holds something that this crate can't make sense of, or that no driver takes.
     Ptx {
         /// The package.
         package: String,

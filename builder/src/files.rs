@@ -60,8 +60,13 @@ impl Hash {
     }
 
     /// Adds one part; parts are kept apart, so `("ab", "c")` and `("a", "bc")` differ.
-    pub(crate) fn add(mut self, part: &str) -> Self {
-        for byte in part.bytes().chain([0xff]) {
+    pub(crate) fn add(self, part: &str) -> Self {
+        self.add_bytes(part.as_bytes()).add_bytes(&[0xff])
+    }
+
+    /// Adds bytes, without an end of their own.
+    pub(crate) fn add_bytes(mut self, bytes: &[u8]) -> Self {
+        for &byte in bytes {
             self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
         }
         self

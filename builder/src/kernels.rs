@@ -109,8 +109,8 @@ fn without_ptx(error: &Error, inputs: &mut Inputs) -> Images {
         (Error::NoToolchain { not_found, command }, Ok(Mode::Auto)) => {
             not_found.watch().into_iter().for_each(|path| inputs.add(path));
             println!(
-                "cargo::warning=no compiler for GPU code was found, so these kernels run on the simulator only; \
-                 to get one, run: {command}"
+                "cargo::warning={}, so these kernels run on the simulator only; to get one, run: {command}",
+                not_found.summary()
             );
             Images::absent(error)
         }

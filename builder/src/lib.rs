@@ -18,7 +18,7 @@
 //! | find a compiler, 1.96.0 or newer, with its library source | [`toolchain`] | 0.1 s |
 //! | build `core` for the GPU, once per user and compiler | [`sysroot`] | 22 s, 42 MB |
 //! | compile the kernels and what they depend on, in a nested cargo | `nested` | 1 s, then 0.4 s per change |
-//! | write launch bounds into the PTX, refuse what can't be linked | `ptx` | |
+//! | write launch bounds into the PTX, refuse what can't be linked or loaded | `ptx`, `limits` | |
 //!
 //! # Environment
 //!
@@ -27,7 +27,7 @@
 //! | `SHMEM_DEVICE_RUSTC` | the compiler for the GPU side, or `none` | the first that fits, see [`toolchain::find`] |
 //! | `SHMEM_PTX` | `auto`: without a compiler, build the host side only; `require`: fail then; `off`: don't try | `auto` |
 //! | `SHMEM_ARCH` | architectures, as in `sm_80,sm_90`; goes before what the build script says | `sm_80,sm_90` |
-//! | `SHMEM_CACHE` | where the compiled `core` lives | `$XDG_CACHE_HOME/shmem` or `~/.cache/shmem` |
+//! | `SHMEM_CACHE` | where the compiled `core` lives, an absolute path | `$XDG_CACHE_HOME/shmem` or `~/.cache/shmem` |
 
 #![expect(clippy::needless_doctest_main, reason = "a build script is a main function")]
 
@@ -41,6 +41,7 @@ mod files;
 mod images;
 mod inputs;
 mod kernels;
+mod limits;
 mod manifest;
 mod nested;
 mod ptx;

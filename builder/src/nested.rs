@@ -14,7 +14,7 @@ use crate::{
     error::Error,
     files,
     manifest::{self, Package},
-    scrub,
+    scrub, sysroot,
     toolchain::Toolchain,
 };
 
@@ -69,6 +69,8 @@ pub(crate) struct Nested<'a> {
     toolchain: &'a Toolchain,
     features: Features,
     sysroot: PathBuf,
+    /// What is in the sysroot; [`sysroot::content`].
+    core: String,
     /// `<target>/shmem-ptx`: one for all packages and profiles of a workspace, so that each dependency is compiled
     /// once. Cargo's own lock doesn't do: files that we read after cargo has left would be the next one's.
     folder: PathBuf,
@@ -83,6 +85,7 @@ impl<'a> Nested<'a> {
         sysroot: PathBuf,
         target: &Path,
     ) -> Result<Self, Error> {
+        let core = sysroot::content(&sysroot)?;
         let folder = target.join(PROFILE);
         files::create_dir(&folder)?;
         let lock = files::lock(&folder.join(".shmem-lock"))?;
@@ -91,6 +94,7 @@ impl<'a> Nested<'a> {
             toolchain,
             features,
             sysroot,
+            core,
             folder,
             _lock: lock,
         })
@@ -98,9 +102,12 @@ impl<'a> Nested<'a> {
 
     /// Compiles for one architecture and returns the compiler's PTX. What was run and what it said goes to `log`.
     pub(crate) fn compile(&self, arch: Arch, log: &Path) -> Result<String, Error> {
-        let assembly = self.folder.join(format!("kernels.{arch}.s"));
-        drop(fs::remove_file(&assembly));
-        let mut command = self.command(arch, &assembly);
+        // The compiler's name for its output has a hash of cargo's in it, so it is found by being the only one.
+        let output_folder = self.folder.join(TARGET).join(PROFILE);
+        for old in assemblies(&output_folder) {
+            drop(fs::remove_file(old));
+        }
+        let mut command = self.command(arch);
         let start = Instant::now();
         let output = command
             .stdin(Stdio::null())
@@ -110,7 +117,9 @@ impl<'a> Nested<'a> {
         let text = format!("{command:?}\n{}, {:.2?}\n\n{stderr}", output.status, start.elapsed());
         fs::write(log, text).map_err(Error::io("write", log))?;
         if output.status.success() {
-            return fs::read_to_string(&assembly).map_err(Error::io("read the compiler's PTX from", &assembly));
+            let made = assemblies(&output_folder);
+            let assembly = made.first().unwrap_or(&output_folder);
+            return fs::read_to_string(assembly).map_err(Error::io("read the compiler's PTX from", assembly));
         }
         if stderr.contains("no library targets found") {
             let path = self.package.dir.join("Cargo.toml");
@@ -137,7 +146,7 @@ impl<'a> Nested<'a> {
 
     /// The architecture stands behind the `--`, which only the library itself sees: its dependencies serve every
     /// architecture, and what is inlined or linked from them becomes code for this one.
-    fn command(&self, arch: Arch, assembly: &Path) -> Command {
+    fn command(&self, arch: Arch) -> Command {
         let mut command = scrub::command(manifest::cargo());
         command
             .current_dir(&self.package.dir)
@@ -165,11 +174,33 @@ impl<'a> Nested<'a> {
         }
         // Nothing is to be linked: fat LTO has put everything into one PTX file by then.
         command.args(["--", "-Clinker=true", &format!("-Ctarget-cpu={arch}")]);
-        command.arg(format!("--emit=asm={}", assembly.display()));
+        // Without a path: rustc would take it apart at each comma.
+        command.arg("--emit=asm");
         command
     }
 
+    /// The `cfg` is for cargo alone, which doesn't look into the sysroot: with another `core`, other flags, so that
+    /// nothing that was compiled against the last one is used.
     fn flags(&self) -> String {
-        format!("{}\x1f--sysroot={}", FLAGS.join("\x1f"), self.sysroot.display())
+        format!(
+            "{}\x1f--sysroot={}\x1f--cfg=shmem_core=\"{}\"",
+            FLAGS.join("\x1f"),
+            self.sysroot.display(),
+            self.core
+        )
     }
+}
+
+/// Every assembly file in a folder and those below it.
+fn assemblies(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            found.extend(assemblies(&path));
+        } else if path.extension().is_some_and(|extension| extension == "s") {
+            found.push(path);
+        }
+    }
+    found
 }

@@ -1,6 +1,6 @@
 //! The last step: the compiler's PTX becomes PTX that a driver loads.
 
-use crate::{error::Error, ptx_version};
+use crate::{error::Error, limits, ptx_version};
 
 /// Starts a comment that a kernel leaves by `global_asm!` to get its launch bounds, which rustc has no attribute for:
 /// `// shmem-entry <symbol> reqntid 512,1,1`.
@@ -26,6 +26,7 @@ const SYSTEM_CALLS: [&str; 4] = ["vprintf", "malloc", "free", "__assertfail"];
 pub(crate) enum Fault {
     Unresolved(Vec<String>),
     BadComment(String),
+    Limits(Vec<String>),
 }
 
 impl Fault {
@@ -40,16 +41,24 @@ impl Fault {
                 );
                 Error::Ptx { package, problem }
             }
+            Self::Limits(problems) => Error::Ptx {
+                package,
+                problem: problems.join("; "),
+            },
         }
     }
 }
 
-/// Moves launch bounds from comments to their entries, refuses functions that nothing defines, and raises `.version`
-/// to what the instructions need.
+/// Moves launch bounds from comments to their entries, refuses functions that nothing defines and declarations that
+/// no driver takes, and raises `.version` to what the instructions need.
 pub(crate) fn finish(ptx: &str) -> Result<String, Fault> {
     let undefined = undefined_functions(ptx);
     if !undefined.is_empty() {
         return Err(Fault::Unresolved(undefined));
+    }
+    let broken = limits::check(ptx);
+    if !broken.is_empty() {
+        return Err(Fault::Limits(broken));
     }
     let bounded = apply_bounds(ptx, &bounds(ptx)?);
     Ok(ptx_version::raise(&bounded))
@@ -273,5 +282,18 @@ mod tests {
         assert_eq!(undefined_functions(ptx), ["memcmp", "abort"]);
         let message = finish(ptx).unwrap_err().in_package("k1").to_string();
         assert!(message.contains("`k1` calls `memcmp`, `abort`"), "{message}");
+    }
+
+    #[test]
+    fn declarations_that_no_driver_takes_are_refused() {
+        let ptx = format!("{PTX}.shared .align 16 .b8 k1$shared$0a[0];\n.shared .b8 big[50000];\n");
+        let message = finish(&ptx).unwrap_err().in_package("k1").to_string();
+        for part in [
+            "the PTX of `k1` can't be used",
+            "`k1$shared$0a` has 0 bytes",
+            "`big` has 50000 bytes",
+        ] {
+            assert!(message.contains(part), "no `{part}` in: {message}");
+        }
     }
 }

@@ -3,9 +3,9 @@
 use std::env;
 use std::path::PathBuf;
 
-/// The folder that `cargo xtask setup` fills; nothing where neither `SHMEM_CACHE` nor a home folder is set.
+/// The folder that `cargo xtask setup` fills; nothing where [`crate::sysroot::cache`] has no folder.
 pub fn folder() -> Option<PathBuf> {
-    Some(crate::sysroot::cache()?.join("cuda").join("bin"))
+    Some(crate::sysroot::cache().ok()?.join("cuda").join("bin"))
 }
 
 /// Where `ptxas`, `cuobjdump` or `nvdisasm` is: in `SHMEM_CUDA_BIN`, in [`folder`], or on the PATH.

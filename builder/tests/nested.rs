@@ -126,6 +126,21 @@ fn without_a_compiler_the_host_side_is_built_alone() {
         built.stderr
     );
 
+    let built = fixture.set("SHMEM_DEVICE_RUSTC", "/nowhere/rustc").run(&[]);
+    let warnings: Vec<_> = built
+        .stderr
+        .lines()
+        .filter(|line| line.starts_with("warning: absent@"))
+        .collect();
+    assert!(
+        warnings.len() == 1
+            && warnings[0].contains("/nowhere/rustc: does not work: No such file")
+            && warnings[0].ends_with("run: unset SHMEM_DEVICE_RUSTC"),
+        "{}",
+        built.stderr
+    );
+
+    fixture.set("SHMEM_DEVICE_RUSTC", "none");
     let built = fixture.set("SHMEM_PTX", "require").run(&[]);
     assert!(
         built.broken.contains("SHMEM_DEVICE_RUSTC=none") && built.absent == "\"\"",
@@ -182,11 +197,11 @@ fn features_of_the_package_reach_its_kernels() {
 }
 
 #[test]
-fn folders_may_have_spaces_and_builds_may_name_their_target() {
+fn folders_may_have_spaces_and_commas_and_builds_may_name_their_target() {
     if !has_device_compiler() {
         return;
     }
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("a folder");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("a folder, a comma");
     let mut fixture = Fixture::at("spaced", folder.join("the workspace"), folder.join("the target"));
     fixture.set("SHMEM_ARCH", "sm_90");
     let first = fixture.run(&[]);
@@ -200,6 +215,72 @@ fn folders_may_have_spaces_and_builds_may_name_their_target() {
     assert_eq!(cross.images, [(90, false, true)], "{}", cross.broken);
     assert!(!folder.join("the target").join(host).join("shmem-ptx").exists());
     assert!(folder.join("the target/shmem-ptx/nvptx64-nvidia-cuda").exists());
+}
+
+#[test]
+fn a_relative_cache_is_refused() {
+    if !has_device_compiler() {
+        return;
+    }
+    let mut fixture = Fixture::new("relative");
+    let built = fixture.set("SHMEM_CACHE", "the-cache").run(&[]);
+    assert!(
+        built.broken.contains("SHMEM_CACHE is set to `the-cache`") && built.broken.contains("absolute path"),
+        "{}",
+        built.broken
+    );
+    assert!(!fixture.path("relative/the-cache").exists());
+}
+
+#[test]
+fn what_knows_another_core_is_compiled_again() {
+    if !has_device_compiler() {
+        return;
+    }
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("another-core");
+    drop(fs::remove_dir_all(&folder));
+    // The core that everybody has, copied to be changed.
+    let toolchain = shmem_build::toolchain::find().unwrap();
+    let usual = shmem_build::sysroot::ensure(&toolchain).unwrap();
+    let sysroot = folder.join("cache/sysroot").join(usual.file_name().unwrap());
+    copy_all(&usual, &sysroot);
+
+    let mut fixture = Fixture::at("another", folder.join("workspace"), folder.join("target"));
+    fixture.set("SHMEM_ARCH", "sm_90");
+    fixture.set("SHMEM_CACHE", folder.join("cache").to_str().unwrap());
+    let dependency = || {
+        let files = fs::read_dir(folder.join("target/shmem-ptx/nvptx64-nvidia-cuda/shmem-ptx/deps")).unwrap();
+        let times = files
+            .map(|file| file.unwrap())
+            .filter(|file| file.file_name().to_string_lossy().starts_with("libshmem-"))
+            .map(|file| file.metadata().unwrap().modified().unwrap());
+        times.max().unwrap()
+    };
+    let built = fixture.run(&[]);
+    assert_eq!(built.images, [(90, false, true)], "{}", built.broken);
+    let first = dependency();
+
+    fixture.edit("src/lib.rs", "x[i] *=", "x[i] +=");
+    assert_eq!(fixture.run(&[]).images, [(90, false, true)]);
+    assert_eq!(dependency(), first, "the same core, and yet compiled again");
+
+    fs::write(sysroot.join("content"), "another").unwrap();
+    fixture.edit("src/lib.rs", "x[i] +=", "x[i] -=");
+    let built = fixture.run(&[]);
+    assert_eq!(built.images, [(90, false, true)], "{}", built.broken);
+    assert_ne!(dependency(), first);
+}
+
+fn copy_all(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_all(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), to).unwrap();
+        }
+    }
 }
 
 #[test]

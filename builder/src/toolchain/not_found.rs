@@ -57,6 +57,22 @@ impl NotFound {
     }
 }
 
+impl NotFound {
+    /// In one line: the compiler that `SHMEM_DEVICE_RUSTC` names and why it was turned down, or that there is none.
+    pub(crate) fn summary(&self) -> String {
+        match self.turned_down.first() {
+            Some(TurnedDown { rustc, reason }) if self.explicit => {
+                let text = format!(
+                    "SHMEM_DEVICE_RUSTC names no compiler for GPU code, {}: {reason}",
+                    rustc.display()
+                );
+                text.replace('\n', " ")
+            }
+            _ => "no compiler for GPU code was found".into(),
+        }
+    }
+}
+
 impl fmt::Display for NotFound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match (self.explicit, self.turned_down.is_empty()) {

@@ -103,6 +103,16 @@ fn an_explicit_choice_is_the_only_candidate() {
             .starts_with("SHMEM_DEVICE_RUSTC names no compiler")
     );
 
+    let old = machine.path("old/bin/rustc").display().to_string();
+    assert!(not_found.summary().contains(&format!("{old}: 1.95.0 is too old")));
+
+    search.explicit = Some(machine.path("missing/rustc").into());
+    let summary = search.run().unwrap_err().summary();
+    assert!(
+        summary.contains("missing/rustc: does not work: No such file"),
+        "{summary}"
+    );
+
     search.explicit = Some("none".into());
     let not_found = search.run().unwrap_err();
     assert!(not_found.explicit && not_found.turned_down.is_empty());
@@ -134,6 +144,7 @@ fn every_refusal_has_its_reason() {
         ),
         "{reasons:?}"
     );
+    assert_eq!(not_found.summary(), "no compiler for GPU code was found");
     let message = not_found.to_string();
     for part in [
         "1.96.0 or newer",
