@@ -29,6 +29,38 @@ fn a_loop_of_loads_that_nobody_ends_ends_by_the_time_limit_with_its_place() {
     assert!(report.contains("was last at sim/tests/loops.rs"), "{report}");
 }
 
+/// Runs something that nobody ends; the report says where it was.
+fn endless(block: u32, kernel: impl Fn() + Send + Sync) -> String {
+    let ended = Sim::new(1)
+        .block(block)
+        .time_limit(Some(Duration::from_millis(200)))
+        .run(kernel);
+    match ended {
+        Err(Failure::TimeLimit { report }) => report,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_closure_that_syncs_or_votes_ends_by_the_time_limit() {
+    endless(32, || {
+        let x = shmem_sim::signals(1);
+        shmem::spin_until(|| warp::all(shmem::signal_fetch(x.at(0)) == 1));
+    });
+    endless(32, || {
+        shmem::spin_until(|| {
+            Warp.sync();
+            false
+        });
+    });
+    endless(64, || {
+        shmem::spin_until(|| {
+            Block.sync();
+            false
+        });
+    });
+}
+
 #[test]
 fn a_shuffle_does_not_meet_a_vote() {
     let ended = shmem_sim::run(1, 1, 32, || {
