@@ -62,6 +62,52 @@ fn a_closure_that_syncs_or_votes_ends_by_the_time_limit() {
 }
 
 #[test]
+fn loops_of_any_call_that_does_not_wait_end_by_the_time_limit() {
+    let report = endless(1, || {
+        let x = shmem_sim::symmetric::<u32>(1);
+        while shmem::g(x.at(0), 0) == 0 {}
+    });
+    assert!(report.contains("was last at sim/tests/loops.rs"), "{report}");
+    endless(1, || {
+        let x = shmem_sim::symmetric::<u32>(1);
+        loop {
+            shmem::p(x.at(0), 0, 0);
+        }
+    });
+    endless(1, || {
+        let x = shmem_sim::signals(1);
+        loop {
+            shmem::signal_op(x.at(0).set(0), 0);
+        }
+    });
+    endless(1, || {
+        let x = shmem_sim::symmetric::<u32>(1);
+        while x.load(0) == 0 {
+            Block.sync();
+        }
+    });
+    endless(1, || {
+        loop {
+            Block.sync();
+        }
+    });
+    endless(1, || {
+        loop {
+            warp::sync(1);
+        }
+    });
+}
+
+#[test]
+fn a_closure_that_calls_without_waiting_is_still_a_deadlock() {
+    let ended = shmem_sim::run(1, 1, 1, || {
+        let x = shmem_sim::symmetric::<u32>(1);
+        shmem::spin_until(|| shmem::g(x.at(0), 0) == 1 && x.load(0) == 1);
+    });
+    assert!(matches!(ended, Err(Failure::Deadlock { .. })), "{ended:?}");
+}
+
+#[test]
 fn a_shuffle_does_not_meet_a_vote() {
     let ended = shmem_sim::run(1, 1, 32, || {
         if warp::lane_id() < 16 {
