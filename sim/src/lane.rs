@@ -181,6 +181,10 @@ impl Lane {
                 && !payload.is::<EndLane>()
             {
                 lane.fail_with(&panics::take_note(Some(&*payload)));
+                // The payload is the kernel's own, and may panic as well.
+                if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+                    std::mem::forget(another);
+                }
             }
             Exit::Ended
         });
@@ -197,6 +201,7 @@ impl Lane {
             }));
         };
         let stack = fiber.stack;
+        panics::running(self.block().kernel.name, self.block().home.pe);
         overflow::running(stack, fiber.coroutine.trap_handler());
         let result = fiber.coroutine.resume(how);
         let intact = stack.intact();
