@@ -32,6 +32,7 @@ pub struct StreamId(pub u32);
 /// let engine = Engine::new(Config::new(1))?;
 /// let job = KernelJob {
 ///     name: "hello",
+///     symbol: "",
 ///     place: (file!(), line!()),
 ///     grid: [2, 1, 1],
 ///     block: [64, 1, 1],

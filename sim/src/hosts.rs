@@ -183,9 +183,12 @@ impl Gangs {
             Some(gang) => {
                 return Err(Failure::Launch {
                     report: format!(
-                        "collective launch number {number} differs: PE {} launches {}, PE {pe} launches {kernel}; every \
-                         PE launches the same collective kernels in the same order, with the same grid and block",
-                        gang.pe, gang.kernel
+                        "collective launch number {number} differs: PE {} launches {}, PE {pe} launches {}; every PE \
+                         launches the same collective kernels in the same order, with the same grid, block and dynamic \
+                         shared memory",
+                        gang.pe,
+                        gang.kernel.beside(&kernel),
+                        kernel.beside(&gang.kernel)
                     ),
                 });
             }
@@ -231,6 +234,7 @@ mod tests {
     fn a_gang_is_open_until_every_pe_has_joined() {
         let kernel = |name| Kernel {
             name,
+            symbol: "",
             place: ("a.rs", 1),
             grid: [1; 3],
             block: [1; 3],

@@ -219,6 +219,7 @@ impl Device for SimDevice {
         let place = (file!(), line!());
         let job = KernelJob {
             name: "mark",
+            symbol: "",
             place,
             grid: [1; 3],
             block: [1; 3],
@@ -261,6 +262,7 @@ impl Device for SimDevice {
         let (kernel, lane) = launch.hosted.ok_or(ImageError::NotOnThisBackend { backend: "sim" })?;
         let job = KernelJob {
             name: kernel.name,
+            symbol: kernel.symbol,
             place: kernel.place,
             grid: launch.grid,
             block: launch.block,
