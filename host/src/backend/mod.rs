@@ -135,6 +135,8 @@ pub(crate) struct Limits {
     pub(crate) threads: u32,
     pub(crate) block: [u32; 3],
     pub(crate) grid: [u32; 3],
+    /// Blocks of a grid in all.
+    pub(crate) blocks: u64,
     /// Static and dynamic shared memory of a block, together.
     pub(crate) shared_bytes: u32,
 }

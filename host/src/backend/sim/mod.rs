@@ -153,6 +153,8 @@ impl Device for SimDevice {
             threads: 1024,
             block: [1024, 1024, 64],
             grid: [i32::MAX as u32, 65535, 65535],
+            // It numbers them so.
+            blocks: u32::MAX.into(),
             shared_bytes: SHARED_BYTES,
         }
     }
