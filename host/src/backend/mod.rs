@@ -26,7 +26,7 @@ pub(crate) trait Platform: Send + Sync {
     /// PE `pe`'s device. Called once for each, on the PE's own thread.
     fn open(self: Arc<Self>, pe: u32) -> Result<Box<dyn Device>, Error>;
 
-    /// The threads of these PEs wait for others in [`Device::while_blocked`], and are let go now.
+    /// The threads of these PEs are in [`Device::while_blocked`], and are let go now.
     fn release(&self, pes: &mut dyn Iterator<Item = u32>) {
         let _ = pes;
     }
