@@ -140,6 +140,11 @@ impl Host {
         !self.late && self.doing() == Doing::Runs
     }
 
+    /// Whether it runs and is not waited for.
+    pub(crate) fn is_away(&self) -> bool {
+        self.late && self.doing() == Doing::Runs
+    }
+
     pub(crate) fn is_late(&self) -> bool {
         self.late
     }

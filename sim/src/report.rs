@@ -1,7 +1,7 @@
 //! The text that says why nothing goes on: who waits on what, and where.
 
 use crate::block::{Block, bits};
-use crate::desk::Order;
+use crate::desk::{Order, PATIENCE};
 use crate::failure::triple;
 use crate::hosts::Doing;
 use crate::lane::{Lane, Wait};
@@ -38,7 +38,12 @@ impl<'a> Report<'a> {
         }
     }
 
-    pub(crate) fn finish(self) -> String {
+    pub(crate) fn finish(mut self) -> String {
+        if self.world.may_not_repeat() {
+            self.line(&format!(
+                "a host was away for more than {PATIENCE:?}: this schedule may not repeat"
+            ));
+        }
         self.text
     }
 

@@ -80,7 +80,12 @@ impl Simulator {
             self.accept(news.orders);
             if self.world.failure().is_none() {
                 self.start();
-                if self.advance() {
+                let switches = self.world.switches();
+                let advanced = self.advance();
+                if news.host_away && self.world.switches() != switches {
+                    self.world.lose_repeatability();
+                }
+                if advanced {
                     self.kept_since = None;
                     self.next_look = IDLE_LOOKS.0;
                 } else {
@@ -202,6 +207,9 @@ impl Simulator {
             return;
         }
         if poll.progress {
+            if may_come {
+                self.world.lose_repeatability();
+            }
             // Closures that make no more progress than this, such as to a sync, may never come true.
             self.look_at_clock();
             return;

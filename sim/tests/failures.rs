@@ -106,6 +106,30 @@ fn calls_of_different_kinds_do_not_meet() {
 }
 
 #[test]
+fn a_report_tells_whether_its_schedule_may_not_repeat() {
+    for away in [false, true] {
+        let engine = engine(2);
+        let results = hosts(&engine, 2, |pe| {
+            let waits = job("waits", 1, 1, || {
+                wait_until(Thread, signals(2, 1).at(0), eq(9));
+            });
+            engine.submit(pe, MAIN, waits)?;
+            if away && pe == 1 {
+                std::thread::sleep(Duration::from_millis(250));
+            }
+            engine.wait(pe, MAIN)
+        });
+        for result in results {
+            let Err(Failure::Deadlock { report }) = result else {
+                panic!("{result:?}")
+            };
+            let told = report.contains("a host was away for more than 100ms: this schedule may not repeat");
+            assert_eq!(told, away, "{report}");
+        }
+    }
+}
+
+#[test]
 fn a_closure_that_never_comes_true_is_a_deadlock() {
     let report = deadlock(run(1, 2, 1, || spin_until(|| false)));
     assert_told(&report, &["block 0:", "block 1:", "waits for a condition of its own"]);
