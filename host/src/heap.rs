@@ -145,6 +145,14 @@ pub enum HeapError {
         /// The device.
         device: String,
     },
+    /// The operating system gave no memory for a buffer on the simulator.
+    #[error("PE {pe}: the system refused {asked} bytes of memory: ask for less")]
+    Refused {
+        /// The PE whose buffer it is.
+        pe: u32,
+        /// Bytes asked for.
+        asked: u64,
+    },
 }
 
 /// Where a new block lies.
