@@ -51,7 +51,13 @@ fn a_heap_without_room_for_the_library_is_refused() {
         ),
         "{built:?}"
     );
-    assert!(matches!(sim(4).heap(u64::MAX).build(), Err(Error::Config(_))));
+    for large in [u64::MAX, 100 << 40] {
+        let built = sim(4).heap(large).build();
+        assert!(
+            matches!(built, Err(Error::Config(ConfigError::HeapTooLarge { asked, pes: 4, .. })) if asked == large),
+            "{built:?}"
+        );
+    }
 }
 
 #[test]
