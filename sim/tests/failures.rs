@@ -81,6 +81,27 @@ fn a_deadlock_tells_who_waits_on_what() {
 }
 
 #[test]
+fn a_deadlock_tells_which_pe_has_not_come_to_a_barrier() {
+    let come = |team: fn() -> shmem::Team, absent: u32| {
+        deadlock(run(3, 1, 32, move || {
+            if my_pe() != absent {
+                shmem_sim::collective().barrier(Warp, team());
+            }
+        }))
+    };
+    let report = come(|| shmem::world().slot(2), 1);
+    assert_told(
+        &report,
+        &["waits for a barrier of the world (slot 2): PE 1 has not come"],
+    );
+    let report = come(shmem::node, 2);
+    assert_told(
+        &report,
+        &["waits for a barrier of the node (slot 0): PE 2 has not come"],
+    );
+}
+
+#[test]
 fn calls_of_different_kinds_do_not_meet() {
     let report = deadlock(run(1, 1, 32, || match warp::lane_id() {
         0..4 => Block.sync(),
