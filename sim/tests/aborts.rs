@@ -38,8 +38,5 @@ fn a_payload_that_panics_when_dropped_is_a_fault() {
         return;
     }
     let ended = shmem_sim::run(1, 1, 1, || std::panic::panic_any(Bomb));
-    assert!(
-        matches!(ended, Err(shmem_sim::Failure::Fault { .. })),
-        "{ended:?}"
-    );
+    assert!(matches!(ended, Err(shmem_sim::Failure::Fault { .. })), "{ended:?}");
 }

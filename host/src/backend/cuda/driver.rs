@@ -299,7 +299,15 @@ mod tests {
 
     #[test]
     fn the_names_looked_for_are_told_once_and_shortly() {
-        let names = ["cuda.dll", "libcuda.so", "libcuda64.so", "libcuda.so", "libcuda.so.1", "x.so"].map(str::to_owned);
+        let names = [
+            "cuda.dll",
+            "libcuda.so",
+            "libcuda64.so",
+            "libcuda.so",
+            "libcuda.so.1",
+            "x.so",
+        ]
+        .map(str::to_owned);
         assert_eq!(short_list(&names), "libcuda.so, libcuda.so.1, x.so and 2 names more");
         assert_eq!(short_list(&names[..2]), "libcuda.so, cuda.dll");
     }
