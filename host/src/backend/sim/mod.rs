@@ -178,7 +178,7 @@ impl Device for SimDevice {
     }
 
     fn alloc(&self, bytes: u64, _watch: &Watch<'_>) -> Result<u64, Halt> {
-        let buffer = Buffer::new(bytes).ok_or_else(|| HeapError::Refused {
+        let buffer = Buffer::new(bytes).ok_or(HeapError::Refused {
             pe: self.pe,
             asked: bytes,
         })?;
