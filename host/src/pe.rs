@@ -124,8 +124,7 @@ impl Pe {
     /// `len` elements in this PE's device memory, zero. Not collective. Example at [`Buf`].
     ///
     /// # Errors
-    /// [`HeapError::OutOfMemory`](crate::HeapError::OutOfMemory), on the simulator
-    /// [`HeapError::Refused`](crate::HeapError::Refused); [`HeapError::TooLarge`](crate::HeapError::TooLarge).
+    /// [`HeapError::OutOfMemory`](crate::HeapError::OutOfMemory), [`HeapError::TooLarge`](crate::HeapError::TooLarge).
     pub fn buffer<T: Pod>(&self, len: usize) -> Result<Buf<T>, Error> {
         Buf::new(&self.session, len)
     }

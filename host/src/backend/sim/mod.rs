@@ -178,9 +178,12 @@ impl Device for SimDevice {
     }
 
     fn alloc(&self, bytes: u64, _watch: &Watch<'_>) -> Result<u64, Halt> {
-        let buffer = Buffer::new(bytes).ok_or(HeapError::Refused {
+        let buffer = Buffer::new(bytes).ok_or_else(|| HeapError::OutOfMemory {
             pe: self.pe,
             asked: bytes,
+            free: 0,
+            total: 0,
+            device: self.name(),
         })?;
         let address = buffer.address();
         self.buffers.borrow_mut().insert(address, buffer);
