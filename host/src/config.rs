@@ -11,6 +11,9 @@
 use shmem::state::MAX_PES;
 use std::time::Duration;
 
+/// Bytes that a process can have addresses for.
+const ADDRESSES: u64 = 1 << if cfg!(target_arch = "x86_64") { 47 } else { 48 };
+
 /// A setting that can't be used.
 ///
 /// ```
@@ -63,6 +66,19 @@ pub enum ConfigError {
         asked: u64,
         /// Bytes needed.
         least: u64,
+    },
+    /// More than a process has addresses for.
+    #[error(
+        "heaps of {asked} bytes were asked for {pes} PEs, and a process has addresses for {most} each: ask for smaller ones \
+         (SHMEM_HEAP or Builder::heap)"
+    )]
+    HeapTooLarge {
+        /// Bytes asked for, of each PE.
+        asked: u64,
+        /// How many heaps.
+        pes: u32,
+        /// Bytes of each that there are addresses for.
+        most: u64,
     },
     /// The system refused the address space.
     #[error(
@@ -160,7 +176,9 @@ impl Settings {
             let Some(limit) = text.parse().ok().and_then(|s| Duration::try_from_secs_f64(s).ok()) else {
                 return refuse("SHMEM_TIMEOUT", text, "seconds, 0 for no limit");
             };
-            settings.time_limit = Some(limit).filter(|limit| !limit.is_zero());
+            let positive = text.parse().is_ok_and(|seconds: f64| seconds > 0.0);
+            // What is less than a nanosecond is a limit all the same.
+            settings.time_limit = positive.then_some(limit.max(Duration::from_nanos(1)));
         }
         if let Some(text) = variable("SHMEM_SIM_SEED") {
             let Ok(seed) = text.parse() else {
@@ -178,6 +196,20 @@ impl Settings {
             asked if asked as usize > MAX_PES => Err(ConfigError::TooManyPes { asked }),
             pes => Ok(pes),
         }
+    }
+
+    /// The heap that was asked for, which must have room for the library's own `least` bytes and fit into a process as often
+    /// as there are PEs; `default` where nobody asked.
+    pub(crate) fn heap_or(&self, default: u64, pes: u32, least: u64) -> Result<u64, ConfigError> {
+        let (asked, most) = (self.heap.unwrap_or(default), ADDRESSES / u64::from(pes));
+        if asked < least {
+            return Err(ConfigError::HeapTooSmall { asked, least });
+        }
+        // A default that is too large is the system's to refuse, which knows better.
+        if self.heap.is_some() && asked > most {
+            return Err(ConfigError::HeapTooLarge { asked, pes, most });
+        }
+        Ok(asked)
     }
 
     /// Nanoseconds for the device; 0 means no limit.
@@ -241,6 +273,29 @@ mod tests {
         let settings = from(&[("SHMEM_TIMEOUT", "0")]).unwrap();
         assert_eq!((settings.time_limit, settings.time_limit_ns()), (None, 0));
         assert_eq!(Settings::default().time_limit_ns(), 30_000_000_000);
+    }
+
+    #[test]
+    fn a_time_limit_above_zero_is_one() {
+        for (text, limit) in [("1e-12", Some(1)), ("1e-9", Some(1)), ("0.0", None), ("-0", None)] {
+            let settings = from(&[("SHMEM_TIMEOUT", text)]).unwrap();
+            assert_eq!(settings.time_limit, limit.map(Duration::from_nanos), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_heap_that_no_process_has_addresses_for_is_refused() {
+        for (text, pes) in [("18446744073709551615", 1), ("100T", 3), ("257T", 1)] {
+            let settings = from(&[("SHMEM_HEAP", text)]).unwrap();
+            let refused = settings.heap_or(1, pes, 512).unwrap_err();
+            assert!(matches!(refused, ConfigError::HeapTooLarge { .. }), "{refused}");
+        }
+        let settings = from(&[("SHMEM_HEAP", "1G")]).unwrap();
+        assert_eq!(settings.heap_or(1, 1024, 512), Ok(1 << 30));
+        assert_eq!(
+            Settings::default().heap_or(1, 4, 512),
+            Err(ConfigError::HeapTooSmall { asked: 1, least: 512 })
+        );
     }
 
     #[test]

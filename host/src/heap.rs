@@ -130,21 +130,30 @@ pub enum HeapError {
     },
     /// The device's memory is used up.
     #[error(
-        "PE {pe}: {asked} bytes of device memory were asked for, {free} of {total} are free on {device}: ask for less, or \
-         look who else uses the device"
+        "PE {pe}: {asked} bytes of device memory were asked for, {}",
+        memory_text(*free, *total, device)
     )]
     OutOfMemory {
         /// The PE whose device it is.
         pe: u32,
         /// Bytes asked for.
         asked: u64,
-        /// Bytes free.
+        /// Bytes free; 0 on the simulator, where the system does not say.
         free: u64,
-        /// Bytes that the device has.
+        /// Bytes that the device has; 0 on the simulator.
         total: u64,
         /// The device.
         device: String,
     },
+}
+
+fn memory_text(free: u64, total: u64, device: &str) -> String {
+    match total {
+        0 => "and the system refused them: ask for less".to_owned(),
+        total => {
+            format!("{free} of {total} are free on {device}: ask for less, or look who else uses the device")
+        }
+    }
 }
 
 /// Where a new block lies.

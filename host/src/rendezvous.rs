@@ -3,6 +3,7 @@
 //! Everything that PEs agree on (allocations, barriers) is computed by each of them from these values alone, so a
 //! rendezvous over a network can take this one's place.
 
+use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -47,8 +48,8 @@ pub(crate) trait Host {
     /// The PE waits for its device, which has a limit of its own.
     fn is_held_up(&self, pe: u32) -> bool;
 
-    /// The threads of all PEs but this one are let go now.
-    fn release(&self, last: u32);
+    /// These PEs' threads are let go now, among them the one that calls.
+    fn release(&self, pes: Range<u32>);
 }
 
 impl<V> Rendezvous<V> {
@@ -78,7 +79,9 @@ impl<V> Rendezvous<V> {
         if state.given.iter().all(Option::is_some) {
             state.complete = state.given.iter_mut().filter_map(Option::take).collect();
             state.rounds += 1;
-            host.release(pe);
+            // All of them, before the first: one that comes to its next wait must find the others running, the last to come
+            // here too, although nobody lets that one go.
+            host.release(0..state.given.len() as u32);
             self.changed.notify_all();
             return Ok(state.complete.clone());
         }
@@ -146,6 +149,8 @@ mod tests {
         limit: Option<Duration>,
         /// How often PE 0 is still held up when somebody looks.
         held_up: AtomicU32,
+        released: Mutex<Vec<u32>>,
+        met: AtomicU32,
     }
 
     impl Host for Quiet {
@@ -161,7 +166,27 @@ mod tests {
             pe == 0 && self.held_up.fetch_update(SeqCst, SeqCst, |n| n.checked_sub(1)).is_ok()
         }
 
-        fn release(&self, _last: u32) {}
+        fn release(&self, pes: Range<u32>) {
+            let mut released = self.released.lock().unwrap();
+            released.extend(pes);
+            assert_eq!(self.met.load(SeqCst), 0, "somebody has been let go already");
+        }
+    }
+
+    #[test]
+    fn everyone_is_released_before_anybody_is_let_go() {
+        let meeting = Rendezvous::new(3);
+        let host = Quiet::default();
+        thread::scope(|s| {
+            for pe in 0..3 {
+                let (meeting, host) = (&meeting, &host);
+                s.spawn(move || {
+                    meeting.meet(pe, (), host).unwrap();
+                    host.met.fetch_add(1, SeqCst);
+                });
+            }
+        });
+        assert_eq!(*host.released.lock().unwrap(), [0, 1, 2]);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crate::Error;
 use crate::backend::Platform;
 use crate::collective::Turn;
 use crate::rendezvous::{Host, Rendezvous};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -88,8 +89,7 @@ impl Host for Shared {
         self.held_up[pe as usize].load(Ordering::Relaxed)
     }
 
-    fn release(&self, last: u32) {
-        self.platform
-            .release(&mut (0..self.platform.pes()).filter(|pe| *pe != last));
+    fn release(&self, mut pes: Range<u32>) {
+        self.platform.release(&mut pes);
     }
 }

@@ -177,9 +177,12 @@ impl World {
             };
             let threads: Vec<_> = (0..self.n()).map(start).collect();
             let finish = |(pe, thread): (u32, Result<thread::ScopedJoinHandle<'_, _>, Error>)| {
-                thread?
-                    .join()
-                    .unwrap_or_else(|payload| Err(panicked(pe, &*payload).into()))
+                // What panics outside the closure is the user's too: `E::from`, or something dropped.
+                thread?.join().unwrap_or_else(|payload| {
+                    let message = text(&*payload);
+                    std::mem::forget(payload);
+                    Err(Error::PePanicked { pe, message }.into())
+                })
             };
             (0..).zip(threads).map(finish).collect()
         });
@@ -200,36 +203,64 @@ where
     E: From<Error> + Display,
     F: Fn(Pe) -> Result<(), E>,
 {
+    let end = End { shared, pe };
     let session = match Session::open(shared.clone(), pe) {
         Ok(session) => session,
         Err(error) => {
             shared.fail(pe, error.to_string());
-            shared.rendezvous.end(pe);
+            drop(end);
             return Err(error.into());
         }
     };
-    let closure = AssertUnwindSafe(|| f(Pe::new(session.clone())));
-    let result = catch_unwind(closure).unwrap_or_else(|payload| Err(panicked(pe, &*payload).into()));
-    if let Err(error) = &result {
+    let result = caught(|| f(Pe::new(session.clone()))).map_err(|message| Error::PePanicked { pe, message });
+    match &result {
+        Ok(Ok(())) => {}
         // The alternate form, which shows an anyhow error's whole chain.
-        shared.fail(pe, format!("{error:#}"));
+        Ok(Err(error)) => shared.fail(
+            pe,
+            caught(|| format!("{error:#}")).unwrap_or_else(|panic| format!("its error can't be shown: {panic}")),
+        ),
+        Err(panicked) => shared.fail(pe, panicked.to_string()),
     }
     let finished = session.finish();
-    shared.rendezvous.end(pe);
+    drop(end);
     // A device is closed once no kernel of any PE can reach it.
     shared.rendezvous.wait_for_end();
-    result.and(finished.map_err(E::from))
+    result?.and(finished.map_err(E::from))
 }
 
-fn panicked(pe: u32, payload: &(dyn Any + Send)) -> Error {
+/// Tells the others that this PE comes no more, however its thread ends: they would wait for it for ever.
+struct End<'a> {
+    shared: &'a Shared,
+    pe: u32,
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.shared.fail(self.pe, "its thread panicked".to_owned());
+        }
+        self.shared.rendezvous.end(self.pe);
+    }
+}
+
+/// Runs what is the user's. An error is a panic's text; its payload, the user's as well, may panic once more when dropped.
+fn caught<T>(f: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(f)).map_err(|payload| {
+        let message = text(&*payload);
+        if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+            std::mem::forget(another);
+        }
+        message
+    })
+}
+
+fn text(payload: &(dyn Any + Send)) -> String {
     let text = payload
         .downcast_ref::<&str>()
         .copied()
         .or(payload.downcast_ref::<String>().map(String::as_str));
-    Error::PePanicked {
-        pe,
-        message: text.unwrap_or("(a value that is no text)").to_owned(),
-    }
+    text.unwrap_or("(a value that is no text)").to_owned()
 }
 
 impl fmt::Debug for World {

@@ -153,6 +153,40 @@ fn collective_launch_of_two(pe: &Pe, word: &shmem_host::SymBuf<SignalWord>) -> R
     launch!(pe, wait_for_nobody<<<1, 1>>>(word))
 }
 
+#[kernel(for<u32>, for<f32>)]
+fn put_down<T: Pod>(data: SymSlice<u32>, value: T) {
+    let _ = value;
+    data.store(0, size_of::<T>() as u32);
+}
+
+#[test]
+fn pes_that_launch_together_what_differs_are_told_how() {
+    let report = |launches: fn(&Pe, &shmem_host::SymBuf<u32>) -> Result<(), Error>| {
+        let result = promptly(|| {
+            run(2, |pe| {
+                let data = pe.alloc::<u32>(8)?;
+                launches(&pe, &data)?;
+                pe.stream().synchronize()
+            })
+        });
+        match result {
+            Err(Error::Collective(CollectiveError::Launch { report })) => report,
+            other => panic!("{other:?}"),
+        }
+    };
+    let memory = report(|pe, data| collective_launch!(pe, store_at<<<1, 1, 1024 * pe.id()>>>(data, 0)));
+    for part in ["with 0 bytes of dynamic", "with 1024 bytes of dynamic"] {
+        assert!(memory.contains(part), "{memory}");
+    }
+    let instances = report(|pe, data| match pe.id() {
+        0 => collective_launch!(pe, put_down<<<1, 1>>>(data, 1u32)),
+        _ => collective_launch!(pe, put_down<<<1, 1>>>(data, 1f32)),
+    });
+    for part in ["$0", "$1"] {
+        assert!(instances.contains(part), "{instances}");
+    }
+}
+
 #[test]
 fn a_wait_that_nobody_answers_is_reported() {
     let result = promptly(|| {

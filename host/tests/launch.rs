@@ -126,6 +126,19 @@ fn blocks_that_no_device_takes_are_refused() {
             };
             assert_eq!(named, grid.into());
         }
+        let refused = refusal(launch!(pe, count<<<(100_000, 65535), 1>>>(&data)));
+        assert!(
+            matches!(
+                refused,
+                LaunchError::Blocks {
+                    asked: 6_553_500_000,
+                    most: 0xffff_ffff,
+                    ..
+                }
+            ),
+            "{refused}"
+        );
+        launch!(pe, count<<<1, 1>>>(&data))?;
         pe.barrier_all()
     })
     .unwrap();

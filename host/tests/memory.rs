@@ -181,9 +181,11 @@ fn what_the_heap_cannot_hold_is_refused_on_every_pe_and_the_world_goes_on() {
         assert!(matches!(refused, Err(Error::Heap(HeapError::TooLarge { .. }))));
         let refused = pe.buffer::<u8>(1 << 60).map(drop);
         assert!(
-            matches!(refused, Err(Error::Heap(HeapError::OutOfMemory { asked, .. })) if asked == 1 << 60),
+            matches!(&refused, Err(Error::Heap(HeapError::OutOfMemory { asked, .. })) if *asked == 1 << 60),
             "{refused:?}"
         );
+        let text = refused.unwrap_err().to_string();
+        assert!(text.ends_with("the system refused them: ask for less"), "{text}");
         pe.alloc::<u32>(1 << 20).map(drop)
     })
     .unwrap();

@@ -51,7 +51,13 @@ fn a_heap_without_room_for_the_library_is_refused() {
         ),
         "{built:?}"
     );
-    assert!(matches!(sim(4).heap(u64::MAX).build(), Err(Error::Config(_))));
+    for large in [u64::MAX, 100 << 40] {
+        let built = sim(4).heap(large).build();
+        assert!(
+            matches!(built, Err(Error::Config(ConfigError::HeapTooLarge { asked, pes: 4, .. })) if asked == large),
+            "{built:?}"
+        );
+    }
 }
 
 #[test]
@@ -154,4 +160,71 @@ fn a_failed_world_says_so_at_once_ever_after() {
         });
         assert!(matches!(result, Err(Error::PePanicked { pe: 0, .. })), "{result:?}");
     });
+}
+
+/// An error type, and a panic's payload, that go wrong where they can.
+#[derive(Debug)]
+enum Wild {
+    From,
+    Display,
+}
+
+impl From<Error> for Wild {
+    fn from(error: Error) -> Self {
+        assert!(!matches!(error, Error::PePanicked { .. }), "no such error");
+        Self::From
+    }
+}
+
+impl fmt::Display for Wild {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::From => Ok(()),
+            Self::Display => panic!("can't be shown"),
+        }
+    }
+}
+
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("dropped");
+    }
+}
+
+#[test]
+fn what_panics_around_a_closure_does_not_keep_the_others() {
+    let others = |pe: &shmem_host::Pe| {
+        let told = pe.barrier_all();
+        assert!(matches!(told, Err(Error::PeerFailed { pe: 1, .. })), "{told:?}");
+        told
+    };
+    let thrown = promptly(|| {
+        run(3, |pe| {
+            if pe.id() == 1 {
+                std::panic::panic_any(Bomb);
+            }
+            others(&pe)
+        })
+    });
+    assert!(matches!(thrown, Err(Error::PePanicked { pe: 1, .. })), "{thrown:?}");
+    let shown = promptly(|| {
+        sim(3).build().unwrap().run(|pe| {
+            if pe.id() == 1 {
+                return Err(Wild::Display);
+            }
+            Ok(others(&pe)?)
+        })
+    });
+    assert!(matches!(shown, Err(Wild::Display)), "{shown:?}");
+    let converted = promptly(|| {
+        std::panic::catch_unwind(|| {
+            sim(3).build().unwrap().run(|pe| {
+                assert_ne!(pe.id(), 1, "out of luck");
+                Ok::<(), Wild>(others(&pe)?)
+            })
+        })
+    });
+    assert!(converted.is_err(), "nothing could be returned: {converted:?}");
 }

@@ -11,7 +11,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long the simulator waits for a host thread to block before it runs lanes beside it.
-const PATIENCE: Duration = Duration::from_millis(100);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
 
 pub(crate) struct Desk {
     state: Mutex<State>,
@@ -47,6 +47,8 @@ pub(crate) struct News {
     pub(crate) orders: Vec<Order>,
     pub(crate) told: Option<Failure>,
     pub(crate) shutdown: bool,
+    /// A host does other things, and is no longer waited for: lanes that run now run beside it.
+    pub(crate) host_away: bool,
 }
 
 /// The host's side.
@@ -212,6 +214,7 @@ impl Desk {
             orders,
             told: state.told.take(),
             shutdown: state.shutdown,
+            host_away: state.hosts.iter().any(Host::is_away),
         }
     }
 

@@ -32,6 +32,7 @@ pub struct StreamId(pub u32);
 /// let engine = Engine::new(Config::new(1))?;
 /// let job = KernelJob {
 ///     name: "hello",
+///     symbol: "",
 ///     place: (file!(), line!()),
 ///     grid: [2, 1, 1],
 ///     block: [64, 1, 1],
@@ -160,7 +161,7 @@ impl Engine {
     }
 
     /// Says that a host thread inside a collective is let go, before it gets to run and drops its guard: to be called by
-    /// the thread that lets it go. Without this, the simulator may go on before that host, so that a run is replayed less
+    /// the thread that lets it go, for itself as well. Without this, the simulator may go on before that host, so that a run is replayed less
     /// exactly, and it takes a second longer to find a deadlock.
     ///
     /// # Panics

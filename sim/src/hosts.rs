@@ -140,6 +140,11 @@ impl Host {
         !self.late && self.doing() == Doing::Runs
     }
 
+    /// Whether it runs and is not waited for.
+    pub(crate) fn is_away(&self) -> bool {
+        self.late && self.doing() == Doing::Runs
+    }
+
     pub(crate) fn is_late(&self) -> bool {
         self.late
     }
@@ -183,9 +188,12 @@ impl Gangs {
             Some(gang) => {
                 return Err(Failure::Launch {
                     report: format!(
-                        "collective launch number {number} differs: PE {} launches {}, PE {pe} launches {kernel}; every \
-                         PE launches the same collective kernels in the same order, with the same grid and block",
-                        gang.pe, gang.kernel
+                        "collective launch number {number} differs: PE {} launches {}, PE {pe} launches {}; every PE \
+                         launches the same collective kernels in the same order, with the same grid, block and dynamic \
+                         shared memory",
+                        gang.pe,
+                        gang.kernel.beside(&kernel),
+                        kernel.beside(&gang.kernel)
                     ),
                 });
             }
@@ -231,6 +239,7 @@ mod tests {
     fn a_gang_is_open_until_every_pe_has_joined() {
         let kernel = |name| Kernel {
             name,
+            symbol: "",
             place: ("a.rs", 1),
             grid: [1; 3],
             block: [1; 3],

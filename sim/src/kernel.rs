@@ -1,7 +1,7 @@
 //! A kernel as it is handed to the simulator.
 
 use crate::failure::Failure;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 /// Threads that a block may have on every GPU.
@@ -15,6 +15,8 @@ pub type LaneBody = dyn Fn() + Send + Sync;
 pub struct KernelJob {
     /// The kernel's name, for reports.
     pub name: &'static str,
+    /// Tells the instances of a generic kernel apart, which have one name and place. Empty where nothing has to.
+    pub symbol: &'static str,
     /// File and line of the kernel.
     pub place: (&'static str, u32),
     /// Blocks in the grid.
@@ -42,6 +44,7 @@ impl fmt::Debug for KernelJob {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kernel {
     pub(crate) name: &'static str,
+    pub(crate) symbol: &'static str,
     pub(crate) place: (&'static str, u32),
     pub(crate) grid: [u32; 3],
     pub(crate) block: [u32; 3],
@@ -52,6 +55,7 @@ impl KernelJob {
     pub(crate) fn kernel(&self) -> Kernel {
         let Self {
             name,
+            symbol,
             place,
             grid,
             block,
@@ -60,6 +64,7 @@ impl KernelJob {
         } = *self;
         Kernel {
             name,
+            symbol,
             place,
             grid,
             block,
@@ -95,8 +100,23 @@ impl Kernel {
 
     /// Whether PEs that launch these two together launch the same kernel.
     pub(crate) fn matches(&self, other: &Self) -> bool {
-        let key = |kernel: &Self| (kernel.name, kernel.place, kernel.grid, kernel.block);
+        let key = |kernel: &Self| {
+            let shape = (kernel.grid, kernel.block, kernel.shared_bytes);
+            (kernel.name, kernel.symbol, kernel.place, shape)
+        };
         key(self) == key(other)
+    }
+
+    /// As [`Display`](fmt::Display), with what shows how it differs from another one.
+    pub(crate) fn beside(&self, other: &Self) -> String {
+        let mut text = self.to_string();
+        if self.shared_bytes != other.shared_bytes {
+            let _ = write!(text, " with {} bytes of dynamic shared memory", self.shared_bytes);
+        }
+        if self.symbol != other.symbol && (self.name, self.place) == (other.name, other.place) {
+            let _ = write!(text, " as {}", self.symbol);
+        }
+        text
     }
 }
 
@@ -133,6 +153,7 @@ mod tests {
     fn kernel(grid: [u32; 3], block: [u32; 3]) -> Kernel {
         Kernel {
             name: "k",
+            symbol: "",
             place: ("a.rs", 3),
             grid,
             block,

@@ -80,8 +80,8 @@ pub(crate) struct Lane {
     pub(crate) wait: Cell<Wait>,
     /// The call that it waits in.
     pub(crate) at: Cell<Option<At>>,
-    /// Loads since it last gave way on their account.
-    pub(crate) loads: Cell<u32>,
+    /// Calls that don't wait, since it last gave way.
+    pub(crate) calls: Cell<u32>,
     /// It has looked at the clock since it last paused.
     pub(crate) read_clock: Cell<bool>,
     pub(crate) copies: AsyncCopies,
@@ -107,7 +107,7 @@ impl Lane {
             rank,
             wait: Cell::new(Wait::Start),
             at: Cell::new(None),
-            loads: Cell::new(0),
+            calls: Cell::new(0),
             read_clock: Cell::new(false),
             copies: AsyncCopies::default(),
             block: Cell::new(ptr::null()),
@@ -181,6 +181,10 @@ impl Lane {
                 && !payload.is::<EndLane>()
             {
                 lane.fail_with(&panics::take_note(Some(&*payload)));
+                // The payload is the kernel's own, and may panic as well.
+                if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+                    std::mem::forget(another);
+                }
             }
             Exit::Ended
         });
@@ -197,6 +201,7 @@ impl Lane {
             }));
         };
         let stack = fiber.stack;
+        panics::running(self.block().kernel.name, self.block().home.pe);
         overflow::running(stack, fiber.coroutine.trap_handler());
         let result = fiber.coroutine.resume(how);
         let intact = stack.intact();
@@ -221,6 +226,7 @@ impl Lane {
 
     /// Gives way to the scheduler. Called on the lane's own stack.
     pub(crate) fn suspend(&self) {
+        self.calls.set(0);
         // SAFETY: set at the lane's start, and valid as long as its coroutine, which is running this.
         match unsafe { &*self.yielder.get() }.suspend(()) {
             Resume::Go => {}

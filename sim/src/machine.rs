@@ -50,11 +50,13 @@ impl Lane {
     }
 
     /// Goes on, where the lane was the last to come to a barrier of the block or wider; waits for it else.
-    fn wait_unless(&self, opened: bool) {
+    fn wait_unless(&self, opened: bool, at: At) {
         if !opened {
             self.suspend();
         } else if self.block().live() > 1 {
             self.maybe_give_way();
+        } else {
+            self.count_call(at);
         }
     }
 
@@ -87,7 +89,9 @@ impl Lane {
         }
         if met == 0 {
             self.suspend();
-        } else if met != 1 << lane {
+        } else if met == 1 << lane {
+            self.count_call(at);
+        } else {
             self.maybe_give_way();
         }
     }
@@ -111,11 +115,11 @@ impl Lane {
         }
     }
 
-    /// A loop of loads gives way now and then, so that others run and the time limit is seen.
-    fn count_load(&self, at: At) {
-        let loads = self.loads.get() + 1;
-        self.loads.set(loads % LOADS);
-        if loads == LOADS && !self.must_not_wait() {
+    /// A loop of calls that don't wait gives way now and then, so that others run and the time limit is seen.
+    fn count_call(&self, at: At) {
+        let calls = self.calls.get() + 1;
+        self.calls.set(calls % CALLS);
+        if calls == CALLS && !self.must_not_wait() {
             self.at.set(Some(at));
             self.block().wake(self.rank / 32, 1 << (self.rank % 32));
             self.suspend();
@@ -132,8 +136,8 @@ impl Lane {
     }
 }
 
-/// Loads of a lane between two times that it gives way.
-const LOADS: u32 = 1 << 14;
+/// Calls of a lane that don't wait, between two times that it gives way.
+const CALLS: u32 = 1 << 14;
 
 /// A member's part of the bytes of a transfer: whole elements, one run each.
 fn share(transfer: &Transfer) -> Range<u64> {
@@ -155,7 +159,7 @@ impl Machine for Lane {
                 let block = self.block();
                 self.wait.set(Wait::Barrier);
                 self.at.set(Some(at));
-                self.wait_unless(block.arrive(self.rank));
+                self.wait_unless(block.arrive(self.rank), at);
             }
             Group::Warps { first, count } => {
                 let (block, warp) = (self.block(), self.rank / 32);
@@ -166,12 +170,12 @@ impl Machine for Lane {
                 }
                 self.wait.set(Wait::Warps { first, count });
                 self.at.set(Some(at));
-                self.wait_unless(block.arrive_at_warps(self.rank, first, count));
+                self.wait_unless(block.arrive_at_warps(self.rank, first, count), at);
             }
             Group::Grid => {
                 self.wait.set(Wait::Grid);
                 self.at.set(Some(at));
-                self.wait_unless(self.block().arrive_at_grid(self.rank));
+                self.wait_unless(self.block().arrive_at_grid(self.rank), at);
             }
         }
     }
@@ -185,7 +189,7 @@ impl Machine for Lane {
     }
 
     fn load(&self, access: Access, at: At) -> u128 {
-        self.count_load(at);
+        self.count_call(at);
         // SAFETY: whoever calls the intrinsics promises a live, aligned word.
         unsafe { memory::load(access.address, access.bytes) }
     }
@@ -195,7 +199,8 @@ impl Machine for Lane {
         unsafe { self.world().memory.store(access.address, access.bytes, value) };
     }
 
-    fn atomic(&self, access: Access, atomic: &Atomic, _: At) -> u64 {
+    fn atomic(&self, access: Access, atomic: &Atomic, at: At) -> u64 {
+        self.count_call(at);
         let Atomic {
             op, operand, comparand, ..
         } = *atomic;
@@ -208,6 +213,7 @@ impl Machine for Lane {
     }
 
     fn atomic_at(&self, offset: u64, bytes: u32, to: Peer, strength: Strength, atomic: &Atomic, at: At) -> u64 {
+        self.count_call(at);
         let word = self.remote(to.pe, offset, bytes.into(), at);
         self.world()
             .net
@@ -219,6 +225,7 @@ impl Machine for Lane {
     }
 
     fn put(&self, transfer: &Transfer, at: At) {
+        self.count_call(at);
         let to = self.remote(transfer.peer.pe, transfer.remote, transfer.bytes, at);
         let mine = share(transfer);
         let bytes = (mine.end - mine.start) as usize;
@@ -251,6 +258,7 @@ impl Machine for Lane {
     }
 
     fn get(&self, transfer: &Transfer, at: At) {
+        self.count_call(at);
         let from = self.remote(transfer.peer.pe, transfer.remote, transfer.bytes, at);
         let mine = share(transfer);
         let bytes = (mine.end - mine.start) as usize;
@@ -277,18 +285,21 @@ impl Machine for Lane {
     }
 
     fn p(&self, offset: u64, value: u128, bytes: u32, to: Peer, at: At) {
+        self.count_call(at);
         let origin = self.origin(to.ctx, at);
         let to = self.remote(to.pe, offset, bytes.into(), at);
         self.world().net.p(origin, to, value, bytes);
     }
 
     fn g(&self, offset: u64, bytes: u32, from: Peer, at: At) -> u128 {
+        self.count_call(at);
         let origin = self.origin(from.ctx, at);
         let from = self.remote(from.pe, offset, bytes.into(), at);
         self.world().net.g(origin, from, bytes)
     }
 
     fn signal(&self, update: SignalUpdate, to: Peer, relaxed: bool, at: At) {
+        self.count_call(at);
         let origin = self.origin(to.ctx, at);
         let to = self.remote(to.pe, update.offset, 8, at);
         self.world().net.signal(origin, to.pe, update, relaxed);

@@ -1,7 +1,7 @@
 //! The text that says why nothing goes on: who waits on what, and where.
 
 use crate::block::{Block, bits};
-use crate::desk::Order;
+use crate::desk::{Order, PATIENCE};
 use crate::failure::triple;
 use crate::hosts::Doing;
 use crate::lane::{Lane, Wait};
@@ -9,6 +9,7 @@ use crate::launch::{Launch, RESIDENT_LANES};
 use crate::memory;
 use crate::world::World;
 use shmem::hook::{At, Watch};
+use shmem::state::{SYNC_SLOTS, SystemArea};
 use std::fmt::Write as _;
 
 /// Blocks whose lanes are told; of others only the number.
@@ -38,7 +39,12 @@ impl<'a> Report<'a> {
         }
     }
 
-    pub(crate) fn finish(self) -> String {
+    pub(crate) fn finish(mut self) -> String {
+        if self.world.may_not_repeat() {
+            self.line(&format!(
+                "a host was away for more than {PATIENCE:?}: this schedule may not repeat"
+            ));
+        }
         self.text
     }
 
@@ -152,7 +158,13 @@ impl<'a> Report<'a> {
         if watch.address == 0 {
             return "a condition of its own".to_owned();
         }
-        let place = match self.world.memory.heaps.place(watch.address) {
+        let place = self.world.memory.heaps.place(watch.address);
+        if let Some((_, offset)) = place
+            && let Some(barrier) = self.barrier(offset)
+        {
+            return barrier;
+        }
+        let place = match place {
             Some((pe, offset)) => format!("symmetric offset {offset:#x} of PE {pe}"),
             None => format!("address {:#x}", watch.address),
         };
@@ -181,6 +193,19 @@ impl<'a> Report<'a> {
             values.join(", "),
             if watch.count > WORDS_TOLD { ", .." } else { "" }
         )
+    }
+
+    /// What a wait for a word of the library's own is about: a PE that others wait for at a barrier.
+    fn barrier(&self, offset: u64) -> Option<String> {
+        let pes = self.world.pes();
+        let area = SystemArea::new(pes);
+        [(area.world_sync, "the world"), (area.node_sync, "the node")]
+            .into_iter()
+            .find_map(|(start, team)| {
+                let word = offset.checked_sub(start)? / 8;
+                let (slot, pe) = (word / u64::from(pes), word % u64::from(pes));
+                (slot < SYNC_SLOTS as u64).then(|| format!("a barrier of {team} (slot {slot}): PE {pe} has not come"))
+            })
     }
 
     /// Tells about a collective launch at the head of a stream that some PEs have not made, or not yet come to.

@@ -158,6 +158,7 @@ impl Sim {
         for pe in 0..pes {
             let job = KernelJob {
                 name: "run",
+                symbol: "",
                 place: (at.file(), at.line()),
                 grid: self.grid,
                 block: self.block,

@@ -41,6 +41,8 @@ pub(crate) struct Simulator {
     streams: BTreeMap<(u32, u32), Stream>,
     launches: Vec<Launch>,
     network_rng: Rng,
+    /// Rounds in which lanes ran, over all of its life: a world may go on by one round at a time.
+    rounds: u32,
     /// Since when someone has been waiting for a host.
     kept_since: Option<Instant>,
     next_look: Duration,
@@ -55,6 +57,7 @@ impl Simulator {
             limit,
             streams: BTreeMap::new(),
             launches: Vec::new(),
+            rounds: 0,
             kept_since: None,
             next_look: IDLE_LOOKS.0,
         }
@@ -77,7 +80,12 @@ impl Simulator {
             self.accept(news.orders);
             if self.world.failure().is_none() {
                 self.start();
-                if self.advance() {
+                let switches = self.world.switches();
+                let advanced = self.advance();
+                if news.host_away && self.world.switches() != switches {
+                    self.world.lose_repeatability();
+                }
+                if advanced {
                     self.kept_since = None;
                     self.next_look = IDLE_LOOKS.0;
                 } else {
@@ -135,7 +143,7 @@ impl Simulator {
     /// Runs lanes until a stream moves on, a host has news, or nothing can run; false where nothing has come of it.
     fn advance(&mut self) -> bool {
         let mut any = false;
-        for round in 1.. {
+        loop {
             let mut ran = false;
             for launch in &self.launches {
                 ran |= launch.run_slice();
@@ -149,15 +157,22 @@ impl Simulator {
             }
             let moved = self.retire();
             any |= ran || moved;
-            if moved || !ran || self.desk.has_news() {
-                break;
+            if ran {
+                self.look_at_clock();
             }
-            if round % CLOCK_ROUNDS == 0 && self.launch_over_limit() {
-                self.fail_by_limit("is still running");
+            if moved || !ran || self.world.failure().is_some() || self.desk.has_news() {
                 break;
             }
         }
         any
+    }
+
+    /// Ends a launch that has run for too long. Looks at the wall clock now and then.
+    fn look_at_clock(&mut self) {
+        self.rounds = self.rounds.wrapping_add(1);
+        if self.rounds.is_multiple_of(CLOCK_ROUNDS) && self.launch_over_limit() {
+            self.fail_by_limit("is still running");
+        }
     }
 
     /// Moves on the streams whose launch has ended. Hosts that wait for one of them run from here on.
@@ -188,7 +203,15 @@ impl Simulator {
         let hosts = self.desk.hosts();
         let may_come = hosts.contains(&Doing::Runs);
         let poll = self.poll(if may_come { 1 } else { PATIENT_POLLS });
-        if poll.progress || self.world.failure().is_some() {
+        if self.world.failure().is_some() {
+            return;
+        }
+        if poll.progress {
+            if may_come {
+                self.world.lose_repeatability();
+            }
+            // Closures that make no more progress than this, such as to a sync, may never come true.
+            self.look_at_clock();
             return;
         }
         if poll.reads_clock {

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 const DEFAULT_BYTES: usize = 64 << 10;
 const LEAST_BYTES: usize = 16 << 10;
+const MOST_BYTES: usize = 1 << 30;
 const FIRST_POOL: usize = 64;
 const LARGEST_POOL: usize = 4096;
 /// Words at the low end of a stack without a guard: zero unless the stack has overflowed.
@@ -85,16 +86,7 @@ impl StackPool {
     /// # Errors
     /// `SHMEM_SIM_STACK` is not a size.
     pub(crate) fn from_env() -> Result<Self, SimError> {
-        let bytes = match std::env::var("SHMEM_SIM_STACK") {
-            Ok(value) => parse_size(&value)
-                .filter(|&n| n >= LEAST_BYTES)
-                .ok_or(SimError::Environment {
-                    variable: "SHMEM_SIM_STACK",
-                    value,
-                    wanted: "bytes of a lane's stack, 16K or more, as 131072, 128K or 1M",
-                })?,
-            Err(_) => DEFAULT_BYTES,
-        };
+        let bytes = std::env::var("SHMEM_SIM_STACK").map_or(Ok(DEFAULT_BYTES), checked_size)?;
         Ok(Self::new(bytes, Guard::Light))
     }
 
@@ -187,6 +179,16 @@ pub(crate) fn page_bytes() -> usize {
     rustix::param::page_size()
 }
 
+fn checked_size(value: String) -> Result<usize, SimError> {
+    parse_size(&value)
+        .filter(|n| (LEAST_BYTES..=MOST_BYTES).contains(n))
+        .ok_or(SimError::Environment {
+            variable: "SHMEM_SIM_STACK",
+            value,
+            wanted: "bytes of a lane's stack, 16K to 1024M, as 131072, 128K or 1M",
+        })
+}
+
 fn parse_size(text: &str) -> Option<usize> {
     let (number, unit) = match text.strip_suffix(['K', 'k']) {
         Some(number) => (number, 1 << 10),
@@ -208,6 +210,18 @@ mod tests {
         assert_eq!(parse_size("128K"), Some(131_072));
         assert_eq!(parse_size("1m"), Some(1 << 20));
         assert_eq!(parse_size("much"), None);
+    }
+
+    #[test]
+    fn sizes_have_limits() {
+        assert_eq!(checked_size("1024M".to_owned()).unwrap(), MOST_BYTES);
+        for bad in ["18446744073709551615", "1025M", "1K", "x"] {
+            let text = checked_size(bad.to_owned()).unwrap_err().to_string();
+            assert!(
+                text.starts_with(&format!("SHMEM_SIM_STACK={bad} can't be used: ")) && text.contains("16K to 1024M"),
+                "{text}"
+            );
+        }
     }
 
     #[test]

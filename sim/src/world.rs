@@ -22,6 +22,8 @@ pub(crate) struct World {
     switches: Cell<u64>,
     clock_ns: Cell<u64>,
     failure: OnceCell<Failure>,
+    /// Lanes have run beside a host that did other things: its speed may have decided what they found.
+    ran_beside_host: Cell<bool>,
     ending: Cell<bool>,
     damaged: Cell<bool>,
 }
@@ -57,6 +59,7 @@ impl World {
             switches: Cell::new(0),
             clock_ns: Cell::new(0),
             failure: OnceCell::new(),
+            ran_beside_host: Cell::new(false),
             ending: Cell::new(false),
             damaged: Cell::new(false),
         })
@@ -88,6 +91,15 @@ impl World {
 
     pub(crate) fn pass_ns(&self, ns: u64) {
         self.clock_ns.set(self.clock_ns.get() + ns);
+    }
+
+    /// Lanes have run while a host did other things.
+    pub(crate) fn lose_repeatability(&self) {
+        self.ran_beside_host.set(true);
+    }
+
+    pub(crate) fn may_not_repeat(&self) -> bool {
+        self.ran_beside_host.get()
     }
 
     /// Notes why the world fails; the first reason stays.

@@ -81,6 +81,27 @@ fn a_deadlock_tells_who_waits_on_what() {
 }
 
 #[test]
+fn a_deadlock_tells_which_pe_has_not_come_to_a_barrier() {
+    let come = |team: fn() -> shmem::Team, absent: u32| {
+        deadlock(run(3, 1, 32, move || {
+            if my_pe() != absent {
+                shmem_sim::collective().barrier(Warp, team());
+            }
+        }))
+    };
+    let report = come(|| shmem::world().slot(2), 1);
+    assert_told(
+        &report,
+        &["waits for a barrier of the world (slot 2): PE 1 has not come"],
+    );
+    let report = come(shmem::node, 2);
+    assert_told(
+        &report,
+        &["waits for a barrier of the node (slot 0): PE 2 has not come"],
+    );
+}
+
+#[test]
 fn calls_of_different_kinds_do_not_meet() {
     let report = deadlock(run(1, 1, 32, || match warp::lane_id() {
         0..4 => Block.sync(),
@@ -103,6 +124,30 @@ fn calls_of_different_kinds_do_not_meet() {
             "threads 8-15, 18-31: has ended",
         ],
     );
+}
+
+#[test]
+fn a_report_tells_whether_its_schedule_may_not_repeat() {
+    for away in [false, true] {
+        let engine = engine(2);
+        let results = hosts(&engine, 2, |pe| {
+            let waits = job("waits", 1, 1, || {
+                wait_until(Thread, signals(2, 1).at(0), eq(9));
+            });
+            engine.submit(pe, MAIN, waits)?;
+            if away && pe == 1 {
+                std::thread::sleep(Duration::from_millis(250));
+            }
+            engine.wait(pe, MAIN)
+        });
+        for result in results {
+            let Err(Failure::Deadlock { report }) = result else {
+                panic!("{result:?}")
+            };
+            let told = report.contains("a host was away for more than 100ms: this schedule may not repeat");
+            assert_eq!(told, away, "{report}");
+        }
+    }
 }
 
 #[test]

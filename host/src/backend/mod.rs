@@ -26,7 +26,7 @@ pub(crate) trait Platform: Send + Sync {
     /// PE `pe`'s device. Called once for each, on the PE's own thread.
     fn open(self: Arc<Self>, pe: u32) -> Result<Box<dyn Device>, Error>;
 
-    /// The threads of these PEs wait for others in [`Device::while_blocked`], and are let go now.
+    /// The threads of these PEs are in [`Device::while_blocked`], and are let go now.
     fn release(&self, pes: &mut dyn Iterator<Item = u32>) {
         let _ = pes;
     }
@@ -135,6 +135,8 @@ pub(crate) struct Limits {
     pub(crate) threads: u32,
     pub(crate) block: [u32; 3],
     pub(crate) grid: [u32; 3],
+    /// Blocks of a grid in all.
+    pub(crate) blocks: u64,
     /// Static and dynamic shared memory of a block, together.
     pub(crate) shared_bytes: u32,
 }

@@ -73,6 +73,15 @@ impl Session {
             }
             .into());
         }
+        let (blocks, most_blocks) = (config.grid.count(), self.device.limits().blocks);
+        if !config.collective && blocks > most_blocks {
+            return Err(LaunchError::Blocks {
+                kernel: kernel(),
+                asked: blocks,
+                most: most_blocks,
+            }
+            .into());
+        }
         if config.collective {
             let (stream, most) = (config.stream_id().0, GRID_SLOTS);
             if stream >= most {

@@ -95,6 +95,16 @@ pub enum LaunchError {
         /// Blocks along each axis.
         most: Dim3,
     },
+    /// A grid of more blocks than the device counts. Only the simulator has such a limit.
+    #[error("{kernel}: a grid of {asked} blocks was asked for: give at most {most} in all")]
+    Blocks {
+        /// The kernel.
+        kernel: String,
+        /// Blocks asked for.
+        asked: u64,
+        /// Blocks that there may be.
+        most: u64,
+    },
     /// More shared memory than a block may have.
     #[error(
         "{kernel}: {asked} bytes of dynamic shared memory were asked for; with the {declared} that the kernel declares, a \

@@ -34,6 +34,7 @@ fn world_of(threads: u32, stacks: Option<StackPool>, body: impl Fn(&Lane) + Send
     });
     let job = KernelJob {
         name: "direct",
+        symbol: "",
         place: ("machine.rs", 1),
         grid: [1; 3],
         block: [threads, 1, 1],

@@ -12,6 +12,7 @@ pub(crate) fn job(name: &'static str, grid: u32, block: u32, lane: impl Fn() + S
     let at = std::panic::Location::caller();
     KernelJob {
         name,
+        symbol: "",
         place: (at.file(), at.line()),
         grid: [grid, 1, 1],
         block: [block, 1, 1],

@@ -142,7 +142,7 @@ impl Driver {
         let found = DRIVER.get_or_init(|| {
             // SAFETY: loads and unloads the library; its initialisers do no harm.
             if !unsafe { sys::is_culib_present() } {
-                let looked_for = cudarc::get_lib_name_candidates("cuda").join(", ");
+                let looked_for = short_list(&cudarc::get_lib_name_candidates("cuda"));
                 return Err(CudaError::NoDriver { looked_for });
             }
             // SAFETY: the library is there.
@@ -219,6 +219,25 @@ impl Driver {
     }
 }
 
+/// Names that tell what was looked for: each once, and of many the first few.
+fn short_list(names: &[String]) -> String {
+    const TOLD: usize = 3;
+    let mut once: Vec<&str> = Vec::new();
+    for name in names {
+        if !once.contains(&name.as_str()) {
+            once.push(name);
+        }
+    }
+    // The name that Linux drivers have comes late in the list.
+    once.sort_by_key(|name| (!name.starts_with("libcuda.so"), name.len()));
+    let more = once.len().saturating_sub(TOLD);
+    once.truncate(TOLD);
+    match more {
+        0 => once.join(", "),
+        more => format!("{} and {more} names more", once.join(", ")),
+    }
+}
+
 /// Where a call writes a result. Not worth showing in an error.
 #[repr(transparent)]
 pub(super) struct Out<T>(*mut T);
@@ -271,5 +290,25 @@ impl fmt::Debug for Name<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // SAFETY: made from a CStr that is still borrowed.
         write!(f, "{:?}", unsafe { CStr::from_ptr(self.0) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_looked_for_are_told_once_and_shortly() {
+        let names = [
+            "cuda.dll",
+            "libcuda.so",
+            "libcuda64.so",
+            "libcuda.so",
+            "libcuda.so.1",
+            "x.so",
+        ]
+        .map(str::to_owned);
+        assert_eq!(short_list(&names), "libcuda.so, libcuda.so.1, x.so and 2 names more");
+        assert_eq!(short_list(&names[..2]), "libcuda.so, cuda.dll");
     }
 }

@@ -94,14 +94,8 @@ impl Cuda {
             .into());
         }
         let system = SystemArea::new(pes);
-        let asked = settings.heap.or(gpus.iter().map(|gpu| gpu.memory).max()).unwrap_or(0);
-        if asked < system.bytes {
-            return Err(ConfigError::HeapTooSmall {
-                asked,
-                least: system.bytes,
-            }
-            .into());
-        }
+        let memory = gpus.iter().map(|gpu| gpu.memory).max().unwrap_or(0);
+        let asked = settings.heap_or(memory, pes, system.bytes)?;
         let heap = Heap::reserve(&gpus, &owners, asked)?;
         let mut cuda = Self {
             modules: gpus.iter().map(|_| Mutex::default()).collect(),

@@ -5,30 +5,34 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// Ordinary device memory, zero at first.
 pub(super) struct Buffer {
-    address: u64,
+    start: *mut u8,
     layout: Layout,
 }
 
+/// What a buffer begins at a multiple of.
+const ALIGN: u64 = 256;
+/// What the allocator is asked for: beyond it, it would write all the zeros itself, where the system's pages are zero and
+/// cost memory once they are touched.
+const PLAIN_ALIGN: u64 = 16;
+
 impl Buffer {
     pub(super) fn new(bytes: u64) -> Option<Self> {
-        let layout = Layout::from_size_align(usize::try_from(bytes.max(1)).ok()?, 256).ok()?;
+        let size = bytes.max(1).checked_add(ALIGN - PLAIN_ALIGN)?;
+        let layout = Layout::from_size_align(usize::try_from(size).ok()?, PLAIN_ALIGN as usize).ok()?;
         // SAFETY: the layout has at least one byte.
         let start = unsafe { alloc_zeroed(layout) };
-        (!start.is_null()).then_some(Self {
-            address: start as u64,
-            layout,
-        })
+        (!start.is_null()).then_some(Self { start, layout })
     }
 
     pub(super) fn address(&self) -> u64 {
-        self.address
+        (self.start as u64).next_multiple_of(ALIGN)
     }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
         // SAFETY: `new` allocated it with this layout.
-        unsafe { dealloc(self.address as *mut u8, self.layout) };
+        unsafe { dealloc(self.start, self.layout) };
     }
 }
 
@@ -83,6 +87,27 @@ pub(super) unsafe fn store(address: u64, from: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_large_buffer_is_aligned_and_costs_memory_once_it_is_touched() {
+        let resident = || {
+            let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+            text.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+        };
+        let before = resident();
+        let large = Buffer::new(1 << 30).unwrap();
+        assert!(resident() < before + (256 << 20), "{} became {}", before, resident());
+        assert_eq!(large.address() % 256, 0);
+        for bytes in [0, 1, 255, 4096] {
+            let buffer = Buffer::new(bytes).unwrap();
+            let mut last = [1];
+            assert_eq!(buffer.address() % 256, 0);
+            // SAFETY: the buffer has a byte at least, and as many as were asked for.
+            unsafe { load(buffer.address() + bytes.max(1) - 1, &mut last) };
+            assert_eq!(last, [0]);
+        }
+        assert!(Buffer::new(u64::MAX).is_none());
+    }
 
     #[test]
     fn copies_of_any_length_and_alignment_arrive_whole() {

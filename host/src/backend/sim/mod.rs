@@ -12,7 +12,7 @@ use crate::fault::DeviceFault;
 use crate::images::ImageError;
 use crate::{Error, HeapError};
 use memory::{Buffer, load, store};
-use shmem_sim::{Config, Engine, Failure, KernelJob};
+use shmem_sim::{Config, Engine, Failure, KernelJob, SimError};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -40,17 +40,21 @@ impl Sim {
     pub(crate) fn start(settings: &Settings) -> Result<Arc<Self>, Error> {
         let pes = settings.pes_or(PES)?;
         let least = shmem::state::SystemArea::new(pes).bytes;
-        let asked = settings.heap.unwrap_or(HEAP);
-        let too_small = ConfigError::HeapTooSmall { asked, least };
-        let heap_bytes = asked
-            .checked_next_multiple_of(PAGE)
-            .filter(|_| asked >= least)
-            .ok_or(too_small)?;
+        let heap_bytes = settings.heap_or(HEAP, pes, least)?.next_multiple_of(PAGE);
         let mut config = Config::new(pes);
         config.seed = settings.seed;
         config.heap_bytes = heap_bytes;
         config.time_limit = settings.time_limit;
-        let engine = Engine::new(config).map_err(|e| ConfigError::Simulator { cause: e.to_string() })?;
+        let engine = Engine::new(config).map_err(|error| match error {
+            SimError::Map { bytes, source, .. } if bytes == heap_bytes => ConfigError::HeapAddresses {
+                pes,
+                per_pe: heap_bytes,
+                cause: source.to_string(),
+            },
+            other => ConfigError::Simulator {
+                cause: other.to_string(),
+            },
+        })?;
         Ok(Arc::new(Self {
             engine,
             pes,
@@ -153,6 +157,8 @@ impl Device for SimDevice {
             threads: 1024,
             block: [1024, 1024, 64],
             grid: [i32::MAX as u32, 65535, 65535],
+            // It numbers them so.
+            blocks: u32::MAX.into(),
             shared_bytes: SHARED_BYTES,
         }
     }
@@ -219,6 +225,7 @@ impl Device for SimDevice {
         let place = (file!(), line!());
         let job = KernelJob {
             name: "mark",
+            symbol: "",
             place,
             grid: [1; 3],
             block: [1; 3],
@@ -261,6 +268,7 @@ impl Device for SimDevice {
         let (kernel, lane) = launch.hosted.ok_or(ImageError::NotOnThisBackend { backend: "sim" })?;
         let job = KernelJob {
             name: kernel.name,
+            symbol: kernel.symbol,
             place: kernel.place,
             grid: launch.grid,
             block: launch.block,
