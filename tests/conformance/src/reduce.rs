@@ -10,9 +10,9 @@ impl Element for i32 {}
 impl Element for u64 {}
 impl Element for i64 {}
 
-/// Rows of `out`: thread, four lanes, warp, block, twice. Blocks that are no multiple of a warp have the block's rows only.
+/// Rows 9 to 11 of `out`, by blocks of any size.
 #[kernel(for<f32>, for<f64>, for<u32>, for<i32>, for<u64>, for<i64>)]
-pub fn reduce<T: Element>(x: Global<T>, out: Global<T>, partial: u32) {
+pub fn of_block<T: Element>(x: Global<T>, out: Global<T>) {
     let (t, size) = (thread::index(), thread::block_size());
     let v = x.load(t);
     let row = |r: u32| out.chunk(r, size);
@@ -21,9 +21,14 @@ pub fn reduce<T: Element>(x: Global<T>, out: Global<T>, partial: u32) {
     row(9).store(t, sum);
     row(10).store(t, max);
     row(11).store(t, min);
-    if partial != 0 {
-        return;
-    }
+}
+
+/// Rows 0 to 8: thread, four lanes, warp.
+#[kernel(for<f32>, for<f64>, for<u32>, for<i32>, for<u64>, for<i64>)]
+pub fn of_tiles<T: Element>(x: Global<T>, out: Global<T>) {
+    let (t, size) = (thread::index(), thread::block_size());
+    let v = x.load(t);
+    let row = |r: u32| out.chunk(r, size);
     row(0).store(t, Thread.sum(v));
     row(1).store(t, Thread.max(v));
     row(2).store(t, Thread.min(v));
@@ -132,15 +137,19 @@ mod host {
 
     fn of<T: Element>(pe: &Pe, number: impl Fn(u64) -> T, ops: &[Op<T>; 3]) -> anyhow::Result<()>
     where
-        reduce<T>: shmem::Kernel<Args = (Global<T>, Global<T>, u32)>,
+        of_block<T>: shmem::Kernel<Args = (Global<T>, Global<T>)>,
+        of_tiles<T>: shmem::Kernel<Args = (Global<T>, Global<T>)>,
     {
         for size in [32u32, 96, 40, 1, 33, if pe.n() > 2 { 200 } else { 1000 }] {
             let values: Vec<T> = (0..size).map(|i| number(noise(u64::from(size), i.into()))).collect();
             let n = size as usize;
             let (x, out) = (pe.buffer::<T>(n)?, pe.buffer::<T>(12 * n)?);
             x.write(&values)?;
-            let partial = u32::from(size % 32 != 0);
-            collective_launch!(pe, reduce::<T><<<1, size>>>(&x, &out, partial))?;
+            let whole_warps = size % 32 == 0;
+            collective_launch!(pe, of_block::<T><<<1, size>>>(&x, &out))?;
+            if whole_warps {
+                collective_launch!(pe, of_tiles::<T><<<1, size>>>(&x, &out))?;
+            }
             let out = out.to_vec()?;
             for (o, op) in ops.iter().enumerate() {
                 let expect = |row: usize, t: usize, expected: T| {
@@ -156,7 +165,7 @@ mod host {
                 let of_block = block(&values, op);
                 for t in 0..n {
                     expect(9 + o, t, of_block)?;
-                    if partial == 0 {
+                    if whole_warps {
                         expect(o, t, values[t])?;
                         expect(3 + o, t, butterfly(&values[t / 4 * 4..][..4], op))?;
                         expect(6 + o, t, butterfly(&values[t / 32 * 32..][..32], op))?;
