@@ -19,6 +19,7 @@ pub mod fault;
 pub mod generic;
 pub mod get;
 pub mod grid;
+pub mod litmus;
 pub mod math;
 pub mod order;
 pub mod print;
