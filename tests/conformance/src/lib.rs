@@ -23,6 +23,7 @@ pub mod litmus;
 pub mod math;
 pub mod order;
 pub mod print;
+pub mod program;
 pub mod ptr;
 pub mod put;
 pub mod reduce;

@@ -443,11 +443,7 @@ mod host {
     fn relaying(pe: &Pe) -> anyhow::Result<()> {
         let board = Board::new(pe)?;
         let (game, grid, block) = (board.game, board.blocks, board.threads);
-        let (near, far, src) = (
-            board.rows(pe, DATA)?,
-            board.rows(pe, 2 * DATA)?,
-            board.rows(pe, DATA)?,
-        );
+        let (near, far, src) = (board.rows(pe, DATA)?, board.rows(pe, 2 * DATA)?, board.rows(pe, DATA)?);
         let signals = pe.signals(3 * grid as usize)?;
         collective_launch!(pe, causality<<<grid, block>>>(game, &near, &far, &src, &signals))?;
         board.verdict()
