@@ -370,7 +370,7 @@ mod host {
     impl Board {
         fn new(pe: &Pe) -> anyhow::Result<Self> {
             let gpu = pe.device_name() != "the simulator";
-            let (rounds, blocks, threads) = if gpu { (100_000, 4, 128) } else { (30, 2, 64) };
+            let (rounds, blocks, threads) = if gpu { (100_000, 4, 128) } else { (50, 2, 64) };
             let (wrong, over) = (pe.buffer::<u32>(1)?, pe.buffer::<u32>(blocks as usize)?);
             wrong.write(&[0])?;
             over.write(&vec![0; blocks as usize])?;

@@ -11,6 +11,7 @@ use conformance::suite::noise;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 use shmem_host::{Backend, Pe, World, collective_launch};
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 /// Elements of each PE's heap.
@@ -72,10 +73,10 @@ enum Use {
 impl Use {
     /// What the owner has to do before it accesses the element so; nothing where it may not.
     fn before(self, code: u32, owner: Owner) -> Option<First> {
-        let nothing = Some(First::Nothing);
         match (self, code) {
-            (Self::Untouched, _) | (Self::Added, FETCH_ADD) => nothing,
-            (Self::Read(..) | Self::ReadByMany, GET | GET_NBI | G) => nothing,
+            (Self::Untouched, _)
+            | (Self::Added, FETCH_ADD)
+            | (Self::Read(..) | Self::ReadByMany, GET | GET_NBI | G) => Some(First::Nothing),
             (Self::Read(by, first), PUT | PUT_NBI | P) if by == owner => Some(first),
             (Self::Written(by, first, _), PUT | PUT_NBI | P) if by == owner => Some(first),
             (Self::Written(by, _, first), GET | GET_NBI | G) if by == owner => Some(first),
@@ -159,7 +160,7 @@ impl Program {
         };
         for phase in phases {
             // Additions of this phase, by PE and element.
-            let mut sums = std::collections::BTreeMap::new();
+            let mut sums = BTreeMap::new();
             for draft in phase {
                 program.take(draft, pes, &mut sums);
             }
@@ -188,7 +189,7 @@ impl Program {
     }
 
     /// Adds an operation, if the outcome stays one.
-    fn take(&mut self, draft: &Draft, pes: u32, sums: &mut std::collections::BTreeMap<(u32, usize), Sum>) {
+    fn take(&mut self, draft: &Draft, pes: u32, sums: &mut BTreeMap<(u32, usize), Sum>) {
         let Draft { code, tile, len, .. } = *draft;
         let (by, to) = (draft.by % pes, draft.to % pes);
         let owner = (by, tile);
@@ -321,7 +322,7 @@ fn random_programs_do_what_the_model_says() {
         operations.set(operations.get() + words / FIELDS as usize);
         program
             .check(seed)
-            .map_err(|error| TestCaseError::fail(format!("{error:?}")))
+            .map_err(|error| TestCaseError::fail(format!("{error:#}")))
     });
     match outcome {
         Ok(()) => assert!(operations.get() > 2000, "{} operations are few", operations.get()),
