@@ -38,6 +38,7 @@ pub fn cases() -> Vec<Case> {
         crate::registers::CASES,
         crate::print::CASES,
         crate::async_copy::CASES,
+        crate::litmus::CASES,
     ]
     .concat()
 }
