@@ -313,7 +313,8 @@ impl<'a> Kernel<'a> {
                 }
                 fn addresses(args: &Self::Args, f: &mut dyn ::core::ops::FnMut(*const ())) {
                     let _ = (args, &f);
-                    #(f((&raw const args.#index).cast());)*
+                    // An argument without bytes is no parameter of the entry.
+                    #(if ::core::mem::size_of_val(&args.#index) != 0 { f((&raw const args.#index).cast()); })*
                 }
                 fn regions(args: &Self::Args, visit: &mut dyn ::core::ops::FnMut(::shmem::Region)) {
                     let _ = (args, &visit);

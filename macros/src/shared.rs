@@ -1,6 +1,6 @@
 //! `shared!`: one symbol of shared memory for each place in the source.
 
-use crate::symbol::place_hash;
+use crate::symbol::{name_hash, place_hash};
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::parse::{Parse, ParseStream};
@@ -27,13 +27,14 @@ impl Parse for Declaration {
 
 pub(crate) fn expand(d: &Declaration) -> TokenStream {
     let Declaration { name, element, len } = d;
-    let hash = place_hash(name.span());
     let krate = std::env::var("CARGO_CRATE_NAME").unwrap_or_default();
+    let hash = place_hash(name.span()) ^ name_hash(&krate);
     let symbol = format!("{krate}$shared${hash:016x}");
     let declare = format!(".shared .align 16 .b8 {symbol}[{{bytes}}];");
     let address = format!("mov.u32 {{at}}, {symbol};");
     quote! {
         let #name: ::shmem::Shared<#element> = {
+            const _: () = ::shmem::shared::__check_array::<#element>(#len);
             #[cfg(target_arch = "nvptx64")]
             {
                 mod __shared {

@@ -20,11 +20,11 @@ pub(crate) fn symbol(name: &syn::Ident) -> String {
     let krate = std::env::var("CARGO_CRATE_NAME").unwrap_or_default();
     let name = name.to_string();
     let name = name.trim_start_matches("r#");
-    let hash = place_hash(proc_macro2::Span::call_site()) ^ place_hash_of_name(name);
+    let hash = place_hash(proc_macro2::Span::call_site()) ^ name_hash(name);
     format!("{}${}${hash:08x}", ascii(&krate), ascii(name), hash = hash as u32)
 }
 
-fn place_hash_of_name(name: &str) -> u64 {
+pub(crate) fn name_hash(name: &str) -> u64 {
     name.bytes()
         .fold(7, |h: u64, b| h.wrapping_mul(31).wrapping_add(u64::from(b)))
 }

@@ -48,6 +48,7 @@ impl<T> Shared<T> {
 #[inline(always)]
 #[track_caller]
 pub fn dynamic<T: crate::Pod>() -> Shared<T> {
+    const { assert!(size_of::<T>() != 0, "elements of shared memory have bytes") };
     let (start, bytes) = arch::dynamic_shared();
     Shared::__new(start, bytes / size_of::<T>() as u64)
 }
@@ -57,6 +58,19 @@ pub fn dynamic<T: crate::Pod>() -> Shared<T> {
 #[track_caller]
 pub(crate) fn scratch() -> Shared<u64> {
     Shared::__new(arch::scratch(), 1)
+}
+
+/// What a block may declare; more is dynamic.
+#[doc(hidden)]
+pub const fn __check_array<T>(len: usize) {
+    assert!(
+        len != 0 && size_of::<T>() != 0,
+        "a shared array has at least one element, and elements have bytes"
+    );
+    assert!(
+        len <= (48 << 10) / size_of::<T>(),
+        "a block declares at most 48 KiB of shared memory: take more as dynamic shared memory (shmem::shared::dynamic)"
+    );
 }
 
 /// The array of `shared!` where there is no GPU.

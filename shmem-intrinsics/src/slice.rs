@@ -139,6 +139,7 @@ macro_rules! slice_methods {
             where
                 T: crate::Pod,
             {
+                const { assert!(size_of::<U>() != 0, "elements have bytes") };
                 let bytes = self.len * size_of::<T>() as u64;
                 let fits = self.$start % align_of::<U>() as u64 == 0 && bytes % size_of::<U>() as u64 == 0;
                 crate::fault::check(fits, crate::fault::FaultKind::Cast, self.$start, bytes);

@@ -349,6 +349,12 @@ impl<const N: u32> SubWarp<N> {
     #[inline(always)]
     #[track_caller]
     pub fn mask(self) -> u32 {
+        const {
+            assert!(
+                N.is_power_of_two() && N <= 32,
+                "a SubWarp has 1, 2, 4, 8, 16 or 32 lanes"
+            )
+        };
         #[cfg(not(target_arch = "nvptx64"))]
         check_divides(N);
         if N == 32 {

@@ -8,6 +8,16 @@ pub struct Scale<T: KernelArg> {
     pub plus: [T; 2],
 }
 
+/// No bytes: the entry has no parameter for it, and those behind it must not move.
+#[repr(C)]
+#[derive(Clone, Copy, KernelArg)]
+pub struct Tag;
+
+#[kernel]
+pub fn after_nothing(_tag: Tag, _none: [u32; 0], x: Global<u32>, value: u32) {
+    x.store(thread::index(), value);
+}
+
 pub trait Number: Pod + KernelArg + core::ops::Mul<Output = Self> + core::ops::Add<Output = Self> {}
 impl Number for f32 {}
 impl Number for u64 {}
@@ -40,6 +50,9 @@ mod host {
         collective_launch!(pe, scale::<_, 1><<<1, 128>>>(&x, Scale { by: 2.0, plus: [0.0, 0.0] }))?;
         let got = x.to_vec()?;
         ensure!(got.chunks(2).all(|c| c == [14.0, 16.0]), "{got:?}");
+        let z = pe.buffer::<u32>(32)?;
+        collective_launch!(pe, after_nothing<<<1, 32>>>(Tag, [], &z, 77))?;
+        ensure!(z.to_vec()? == [77; 32], "arguments behind one without bytes");
         let y = pe.buffer::<u64>(96)?;
         y.write(&[5; 96])?;
         collective_launch!(pe, scale::<u64, 3><<<1, 32>>>(&y, Scale { by: 1 << 40, plus: [1, 2] }))?;
