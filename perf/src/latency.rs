@@ -44,13 +44,17 @@ pub(crate) fn pingpongs(pe: &Pe, mut print: impl FnMut(Row)) -> anyhow::Result<(
     let t = measured(&|b, n| launch!(pe, p_pingpong<<<1, 1>>>(&word, b, n)))?;
     print(row("p_pingpong", "thread", 8, t));
     // Which slice of the L2 cache a word lies in makes a difference of up to a tenth: the median of some places.
-    let mut places = [[0.0; PLACES]; 2];
+    let (mut relaxed, mut acquiring) = (vec![], vec![]);
     for place in 0..PLACES {
         let one = signal.handle().slice(place * 64..place * 64 + 1);
-        places[0][place] = measured(&|b, n| launch!(pe, signal_pingpong::<0><<<1, 1>>>(one, b, n)))?;
-        places[1][place] = measured(&|b, n| launch!(pe, signal_pingpong::<1><<<1, 1>>>(one, b, n)))?;
+        relaxed.push(measured(
+            &|b, n| launch!(pe, signal_pingpong::<0><<<1, 1>>>(one, b, n)),
+        )?);
+        acquiring.push(measured(
+            &|b, n| launch!(pe, signal_pingpong::<1><<<1, 1>>>(one, b, n)),
+        )?);
     }
-    for (kind, mut times) in ["relaxed", "acquiring"].into_iter().zip(places) {
+    for (kind, mut times) in [("relaxed", relaxed), ("acquiring", acquiring)] {
         times.sort_by(f64::total_cmp);
         print(row("signal_pingpong", &format!("{kind}_best"), 8, times[0]));
         print(row("signal_pingpong", kind, 8, times[PLACES / 2]));
