@@ -5,9 +5,10 @@
 
 use crate::arch::{self, Space, Strength};
 use crate::signal::Action;
+use crate::sym::Sym;
 use crate::team::{self, Target};
 use crate::tile::Tile;
-use crate::wait::{Allows, Condition, Relation, WaitWord};
+use crate::wait::{Allows, Condition, Relation, WaitWord, wait_by};
 
 /// As [`signal_op`](crate::signal_op), without the release: it may overtake this thread's earlier stores and puts.
 ///
@@ -34,35 +35,31 @@ pub fn signal_op<A: Action>(action: A, to: impl Target) {
 /// PTX `ld.relaxed.sys` in one lane, then the tile's sync. Example at [`signal_op`].
 #[inline(always)]
 #[track_caller]
-pub fn wait_until<G: Tile, W: Allows<R>, R: Relation>(tile: G, word: W, until: Condition<R, W::Value>) -> W::Value {
-    let mut seen = 0;
-    if tile.leader() {
-        let watch = arch::watch(word.__address(), size_of::<W::Value>(), R::NAME, W::__bits(until.value));
-        arch::spin(&watch, || {
-            let value = load(word);
-            seen = W::__bits(value);
-            R::holds(value, until.value)
-        });
-    }
-    if R::EXACT {
-        tile.sync();
-        until.value
-    } else {
-        W::__value(tile.broadcast(seen))
-    }
+pub fn wait_until<G: Tile, T, R: Relation>(
+    tile: G,
+    word: Sym<T>,
+    until: Condition<R, <Sym<T> as WaitWord>::Value>,
+) -> <Sym<T> as WaitWord>::Value
+where
+    Sym<T>: Allows<R>,
+{
+    wait_by(tile, word, until, || load(word))
 }
 
 #[inline(always)]
 #[track_caller]
-fn load<W: WaitWord>(word: W) -> W::Value {
-    let (at, space, relaxed) = (word.__address(), Space::Symmetric, Strength::Relaxed);
-    // SAFETY: a wait word lies in a live object, and has 4 or 8 bytes.
+fn load<T>(word: Sym<T>) -> <Sym<T> as WaitWord>::Value
+where
+    Sym<T>: WaitWord,
+{
+    let (at, space, relaxed) = (word.address(), Space::Symmetric, Strength::Relaxed);
+    // SAFETY: a symmetric wait word lies in a live object, and has 4 or 8 bytes.
     let bits = unsafe {
-        if size_of::<W::Value>() == 4 {
+        if size_of::<<Sym<T> as WaitWord>::Value>() == 4 {
             u64::from(arch::load::<u32>(at, space, relaxed))
         } else {
             arch::load(at, space, relaxed)
         }
     };
-    W::__value(bits)
+    Sym::<T>::__value(bits)
 }

@@ -133,11 +133,23 @@ impl Allows<Gt> for Sym<CounterWord> {}
 #[inline(always)]
 #[track_caller]
 pub fn wait_until<G: Tile, W: Allows<R>, R: Relation>(tile: G, word: W, until: Condition<R, W::Value>) -> W::Value {
+    wait_by(tile, word, until, || word.__acquire())
+}
+
+/// The leader looks at the word until it stands in the relation; then all members have the value.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn wait_by<G: Tile, W: Allows<R>, R: Relation>(
+    tile: G,
+    word: W,
+    until: Condition<R, W::Value>,
+    mut look: impl FnMut() -> W::Value,
+) -> W::Value {
     let mut seen = 0;
     if tile.leader() {
         let watch = arch::watch(word.__address(), size_of::<W::Value>(), R::NAME, W::__bits(until.value));
         arch::spin(&watch, || {
-            let value = word.__acquire();
+            let value = look();
             seen = W::__bits(value);
             R::holds(value, until.value)
         });

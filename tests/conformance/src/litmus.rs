@@ -41,7 +41,7 @@ impl Game {
             let (to_row, from) = (self.noise.chunk(warp, NOISE), self.quiet.chunk(warp, NOISE));
             let mut to = shmem::my_pe();
             // The wait holds at once, and gives every lane the same value.
-            while relaxed::wait_until(Warp, over, ge(0)) == 0 {
+            while shmem::wait_until(Warp, over, ge(0)) == 0 {
                 to = (to + 1) % shmem::n_pes();
                 shmem::put(Warp, to_row, from, to);
             }
