@@ -290,7 +290,9 @@ impl<'a> Kernel<'a> {
             } else {
                 quote!(<#name #arguments as __Signature>::#a)
             };
-            quote_spanned! {p.ty.span()=> <#ty as ::shmem::KernelArg>::regions(&args.#i, visit); }
+            // Errors point at the type; names are the macro's own, also where another macro's caller wrote the parameters.
+            let span = p.ty.span().resolved_at(Span::call_site());
+            quote_spanned! {span=> <#ty as ::shmem::KernelArg>::regions(&args.#i, visit); }
         });
         quote! {
             #[cfg(not(target_arch = "nvptx64"))]
