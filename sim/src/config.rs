@@ -24,16 +24,19 @@ pub struct Config {
     pub heap_bytes: u64,
     /// How long a kernel may run, and how long it may be kept waiting for a host thread; None for ever.
     pub time_limit: Option<Duration>,
+    /// Whether the order of accesses is checked: a kernel that lacks a fence fails with [`Failure::Bug`](crate::Failure).
+    pub check: bool,
 }
 
 impl Config {
-    /// Seed 0, heaps of 1 GiB, a limit of 30 seconds.
+    /// Seed 0, heaps of 1 GiB, a limit of 30 seconds, checked.
     pub fn new(pes: u32) -> Self {
         Self {
             pes,
             seed: 0,
             heap_bytes: 1 << 30,
             time_limit: Some(Duration::from_secs(30)),
+            check: true,
         }
     }
 

@@ -1,5 +1,6 @@
 //! How a world fails, and how that reads.
 
+use crate::check::Bug;
 use shmem::fault::FaultKind;
 use shmem::state::FaultRecord;
 use std::fmt::Write as _;
@@ -19,6 +20,9 @@ pub enum Failure {
         /// A panic's text.
         message: Option<String>,
     },
+    /// Kernels communicate in a way that may go wrong, whether or not it has in this run.
+    #[error("{0}")]
+    Bug(Box<Bug>),
     /// No lane can run, nothing is in flight, and no host thread will submit anything. The closures of `spin_until` have
     /// been asked 65536 times in vain by then, in case one gives up by itself.
     #[error("{report}")]

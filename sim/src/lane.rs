@@ -2,6 +2,7 @@
 
 use crate::async_copy::AsyncCopies;
 use crate::block::Block;
+use crate::check::{LaneId, Order};
 use crate::failure::Failure;
 use crate::kernel::{Kernel, unrank};
 use crate::overflow;
@@ -19,6 +20,9 @@ use std::rc::Rc;
 
 const OVERFLOW: &str = "the lane's stack overflowed: keep large arrays out of kernels, or set SHMEM_SIM_STACK (bytes per \
                         lane, 64K by default)";
+
+/// A sync that is a call of its own: lanes may meet in different ones.
+pub(crate) const SYNC: &str = "sync";
 
 /// What a lane that does not run waits for.
 #[derive(Clone, Copy, Debug)]
@@ -85,6 +89,10 @@ pub(crate) struct Lane {
     /// It has looked at the clock since it last paused.
     pub(crate) read_clock: Cell<bool>,
     pub(crate) copies: AsyncCopies,
+    /// What it knows of the order of events, where that is checked.
+    pub(crate) order: RefCell<Order>,
+    /// The kind of call that it waits in, where it is one of a tile.
+    pub(crate) call: Cell<&'static str>,
     block: Cell<*const Block>,
     yielder: Cell<*const Yielder<Resume, ()>>,
     fiber: RefCell<Option<Fiber>>,
@@ -95,7 +103,8 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    pub(crate) fn new(rank: u32, block: u32, kernel: &Kernel, state: &DeviceState) -> Self {
+    /// `number` is its block's, among all that have begun.
+    pub(crate) fn new(rank: u32, block: u32, number: u32, kernel: &Kernel, state: &DeviceState) -> Self {
         Self {
             view: hook::Lane {
                 state,
@@ -110,6 +119,11 @@ impl Lane {
             calls: Cell::new(0),
             read_clock: Cell::new(false),
             copies: AsyncCopies::default(),
+            order: RefCell::new(Order::new(LaneId {
+                block: number,
+                thread: rank as u16,
+            })),
+            call: Cell::new(SYNC),
             block: Cell::new(ptr::null()),
             yielder: Cell::new(ptr::null()),
             fiber: RefCell::new(None),

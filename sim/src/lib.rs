@@ -8,6 +8,7 @@
 //! | `launch`, `queue` | resident blocks, and which lane runs next |
 //! | `async_copy` | a lane's `cp.async` |
 //! | `block`, `meet`, `lane`, `machine` | warps, barriers, coroutines, what a lane's calls do |
+//! | `check` | the happens-before checker: finds missing fences, waits and syncs |
 //! | `net`, `memory` | when an operation takes effect at another PE, and the memory it changes |
 //! | `stack`, `overflow`, `panics` | stacks of lanes, and what becomes of kernels that leave theirs or panic |
 //! | `report`, `failure` | why a world failed, as text |
@@ -39,6 +40,7 @@
 
 mod async_copy;
 mod block;
+mod check;
 mod config;
 mod desk;
 mod engine;
@@ -63,6 +65,7 @@ mod simulator;
 mod stack;
 mod world;
 
+pub use check::{Bug, BugKind, Party};
 pub use config::{Config, SimError};
 pub use engine::{Blocked, Engine, StreamId};
 pub use failure::Failure;

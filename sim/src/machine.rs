@@ -1,24 +1,53 @@
 //! What a lane's calls do: the simulator's side of the intrinsics' hook.
 
-use crate::lane::{Lane, Wait};
+use crate::block::bits;
+use crate::check::{self, Channel, Checker, Issue, Order, Run};
+use crate::lane::{Lane, SYNC, Wait};
 use crate::memory;
 use crate::net::{Origin, Remote};
 use crate::queue::Paused;
 use shmem::fault::FaultKind;
-use shmem::hook::{Access, At, Atomic, Group, Machine, Peer, Scope, SignalUpdate, Strength, Transfer, Watch};
+use shmem::hook::{Access, At, Atomic, Group, Machine, Peer, Scope, SignalOp, SignalUpdate, Space, Strength, Transfer, Watch};
 use shmem::state::FaultRecord;
 use std::ops::Range;
+use std::rc::Rc;
 
 /// Dynamic shared memory is one array more, of an identity that `shared!` gives none.
 const DYNAMIC: u64 = u64::MAX;
 
 impl Lane {
-    fn origin(&self, ctx: u32, at: At) -> Origin<'_> {
+    fn origin<'a>(&'a self, ctx: u32, at: At, checked: Option<&'a Rc<check::Op>>) -> Origin<'a> {
         Origin {
             lane: &self.view,
             ctx,
             at,
+            space: Space::Symmetric,
+            checked,
         }
+    }
+
+    /// Lets the checker look at a call; ends the lane where it finds that the program is wrong.
+    fn check(&self, look: impl FnOnce(&Checker, &mut Order)) {
+        let world = self.world();
+        if let Some(check) = &world.check
+            && !self.must_not_wait()
+        {
+            look(check, &mut self.order.borrow_mut());
+            self.end_if_failed();
+        }
+    }
+
+    /// A lane whose call has shown a bug goes no further.
+    fn end_if_failed(&self) {
+        if self.world().failure().is_some() && !self.must_not_wait() {
+            self.leave();
+        }
+    }
+
+    /// What the checker has to know of an operation that is issued now.
+    fn issue(&self, issue: Issue, peer: Peer, at: At) -> Option<Rc<check::Op>> {
+        let check = self.world().check.as_ref()?;
+        Some(check.issue(&mut self.order.borrow_mut(), issue, peer.ctx, peer.pe, at))
     }
 
     /// Memory of a PE, which must exist and lie inside its heap.
@@ -64,6 +93,33 @@ impl Lane {
     fn misuse(&self, at: At, message: String) -> ! {
         self.fail_at(at, message);
         self.leave()
+    }
+
+    /// The sync of a call that every member makes.
+    fn sync_in(&self, call: &'static str, group: Group, at: At) {
+        self.call.set(call);
+        self.sync(group, at);
+        self.call.set(SYNC);
+    }
+
+    /// What each lane of a tile has put in the put_signal under way.
+    fn parts(&self, group: Group) -> Vec<Run> {
+        let part = |lane: &Lane| lane.order.borrow().last_part();
+        let block = self.block();
+        let threads = |threads: Range<u32>| {
+            let all = block.lanes.len() as u32;
+            block.lanes[threads.start.min(all) as usize..threads.end.min(all) as usize].iter()
+        };
+        let warp = self.rank / 32 * 32;
+        match group {
+            Group::Thread => vec![part(self)],
+            Group::Warp(mask) => bits(mask & block.warps[warp as usize / 32].exists)
+                .map(|bit| part(&block.lanes[(warp + bit) as usize]))
+                .collect(),
+            Group::Warps { first, count } => threads(32 * first..32 * (first + count)).map(part).collect(),
+            Group::Block => block.lanes.iter().map(part).collect(),
+            Group::Grid => block.grid.blocks().iter().flat_map(|block| block.lanes.iter().map(part)).collect(),
+        }
     }
 
     /// Waits for the lanes of the warp in `mask`.
@@ -190,17 +246,20 @@ impl Machine for Lane {
 
     fn load(&self, access: Access, at: At) -> u128 {
         self.count_call(at);
+        self.check(|check, order| check.access(order, &access, false, at));
         // SAFETY: whoever calls the intrinsics promises a live, aligned word.
         unsafe { memory::load(access.address, access.bytes) }
     }
 
-    fn store(&self, access: Access, value: u128, _: At) {
+    fn store(&self, access: Access, value: u128, at: At) {
+        self.check(|check, order| check.access(order, &access, true, at));
         // SAFETY: as in `load`.
         unsafe { self.world().memory.store(access.address, access.bytes, value) };
     }
 
     fn atomic(&self, access: Access, atomic: &Atomic, at: At) -> u64 {
         self.count_call(at);
+        self.check(|check, order| check.atomic(order, &access, at));
         let Atomic {
             op, operand, comparand, ..
         } = *atomic;
@@ -215,12 +274,26 @@ impl Machine for Lane {
     fn atomic_at(&self, offset: u64, bytes: u32, to: Peer, strength: Strength, atomic: &Atomic, at: At) -> u64 {
         self.count_call(at);
         let word = self.remote(to.pe, offset, bytes.into(), at);
-        self.world()
+        let issue = Issue::Atomic {
+            strength,
+            fetches: atomic.fetches,
+        };
+        let checked = self.issue(issue, to, at);
+        let old = self
+            .world()
             .net
-            .atomic(self.origin(to.ctx, at), word, bytes, strength, atomic)
+            .atomic(self.origin(to.ctx, at, checked.as_ref()), word, bytes, strength, atomic);
+        self.end_if_failed();
+        if let Some(op) = checked.filter(|_| atomic.fetches) {
+            let acquires = matches!(strength, Strength::Acquire | Strength::AcqRel);
+            let address = self.world().memory.heaps.base(to.pe) as u64 + offset;
+            self.check(|check, order| check.observed(order, &op, address, acquires));
+        }
+        old
     }
 
     fn fence_memory(&self, _: Scope, _: At) {
+        self.check(Checker::fence_memory);
         // Memory that a lane reaches is sequentially consistent here.
     }
 
@@ -229,31 +302,49 @@ impl Machine for Lane {
         let to = self.remote(transfer.peer.pe, transfer.remote, transfer.bytes, at);
         let mine = share(transfer);
         let bytes = (mine.end - mine.start) as usize;
+        let (issue, call) = match transfer.signal {
+            Some(_) => (Issue::PutSignal, "put_signal"),
+            None => (Issue::Put { nbi: !transfer.blocking }, "put"),
+        };
+        self.order.borrow_mut().no_part();
         if bytes > 0 {
             let to = Remote {
                 offset: to.offset + mine.start,
                 ..to
             };
             let source = (transfer.local + mine.start) as *const u8;
-            // SAFETY: the intrinsics promise a live source of `bytes` bytes; the target was checked.
-            unsafe {
-                self.world().net.put(
-                    self.origin(transfer.peer.ctx, at),
-                    to,
-                    source,
-                    bytes,
-                    !transfer.blocking,
-                );
+            let mut checked = self.issue(issue, transfer.peer, at);
+            if let Some(update) = transfer.signal.filter(|update| update.op == SignalOp::Add) {
+                let counter = self.world().memory.heaps.base(to.pe) as u64 + update.offset;
+                checked = checked.map(|op| Checker::counted(op, counter));
+            }
+            let origin = Origin {
+                space: transfer.local_space,
+                ..self.origin(transfer.peer.ctx, at, checked.as_ref())
             };
+            // SAFETY: the intrinsics promise a live source of `bytes` bytes; the target was checked.
+            unsafe { self.world().net.put(origin, to, source, bytes, !transfer.blocking) };
+            self.end_if_failed();
         }
         if let Some(update) = transfer.signal {
-            self.sync(transfer.group, at);
+            self.sync_in(call, transfer.group, at);
             if transfer.rank == 0 {
-                self.signal(update, transfer.peer, false, at);
+                self.remote(transfer.peer.pe, update.offset, 8, at);
+                let issue = match update.op {
+                    SignalOp::Set => Issue::TailSet,
+                    SignalOp::Add => Issue::TailAdd,
+                };
+                let Peer { pe, ctx } = transfer.peer;
+                let checked = self.issue(issue, transfer.peer, at);
+                let checked = checked.map(|op| Checker::tail(op, Channel { ctx, pe }, self.parts(transfer.group)));
+                self.world()
+                    .net
+                    .signal(self.origin(ctx, at, checked.as_ref()), pe, update, false);
+                self.end_if_failed();
             }
         }
         if transfer.blocking {
-            self.sync(transfer.group, at);
+            self.sync_in(call, transfer.group, at);
         }
     }
 
@@ -268,57 +359,68 @@ impl Machine for Lane {
                 ..from
             };
             let destination = (transfer.local + mine.start) as *mut u8;
-            // SAFETY: the intrinsics promise a live destination of `bytes` bytes; the source was checked.
-            unsafe {
-                self.world().net.get(
-                    self.origin(transfer.peer.ctx, at),
-                    from,
-                    destination,
-                    bytes,
-                    !transfer.blocking,
-                );
+            let checked = self.issue(Issue::Get { nbi: !transfer.blocking }, transfer.peer, at);
+            let origin = Origin {
+                space: transfer.local_space,
+                ..self.origin(transfer.peer.ctx, at, checked.as_ref())
             };
+            // SAFETY: the intrinsics promise a live destination of `bytes` bytes; the source was checked.
+            unsafe { self.world().net.get(origin, from, destination, bytes, !transfer.blocking) };
+            self.end_if_failed();
         }
         if transfer.blocking {
-            self.sync(transfer.group, at);
+            self.sync_in("get", transfer.group, at);
         }
     }
 
     fn p(&self, offset: u64, value: u128, bytes: u32, to: Peer, at: At) {
         self.count_call(at);
-        let origin = self.origin(to.ctx, at);
-        let to = self.remote(to.pe, offset, bytes.into(), at);
-        self.world().net.p(origin, to, value, bytes);
+        let word = self.remote(to.pe, offset, bytes.into(), at);
+        let checked = self.issue(Issue::P, to, at);
+        self.world().net.p(self.origin(to.ctx, at, checked.as_ref()), word, value, bytes);
+        self.end_if_failed();
     }
 
     fn g(&self, offset: u64, bytes: u32, from: Peer, at: At) -> u128 {
         self.count_call(at);
-        let origin = self.origin(from.ctx, at);
-        let from = self.remote(from.pe, offset, bytes.into(), at);
-        self.world().net.g(origin, from, bytes)
+        let word = self.remote(from.pe, offset, bytes.into(), at);
+        let checked = self.issue(Issue::G, from, at);
+        let value = self.world().net.g(self.origin(from.ctx, at, checked.as_ref()), word, bytes);
+        self.end_if_failed();
+        value
     }
 
     fn signal(&self, update: SignalUpdate, to: Peer, relaxed: bool, at: At) {
         self.count_call(at);
-        let origin = self.origin(to.ctx, at);
-        let to = self.remote(to.pe, update.offset, 8, at);
-        self.world().net.signal(origin, to.pe, update, relaxed);
+        let word = self.remote(to.pe, update.offset, 8, at);
+        let issue = match update.op {
+            SignalOp::Set => Issue::SignalSet { relaxed },
+            SignalOp::Add => Issue::SignalAdd { relaxed },
+        };
+        let checked = self.issue(issue, to, at);
+        self.world()
+            .net
+            .signal(self.origin(to.ctx, at, checked.as_ref()), word.pe, update, relaxed);
+        self.end_if_failed();
     }
 
     fn fence(&self, group: Group, ctx: u32, at: At) {
         // All members' earlier operations come before each member's later ones.
-        self.sync(group, at);
-        self.world().net.fence(self.origin(ctx, at));
+        self.sync_in("fence", group, at);
+        self.check(|check, order| check.fence(order, ctx));
+        self.world().net.fence(self.origin(ctx, at, None));
     }
 
     fn quiet(&self, group: Group, ctx: u32, at: At) {
-        self.world().net.quiet(self.origin(ctx, at));
-        self.sync(group, at);
+        self.world().net.quiet(self.origin(ctx, at, None));
+        self.check(|check, order| check.quiet(order, ctx));
+        self.sync_in("quiet", group, at);
     }
 
     fn flush(&self, group: Group, ctx: u32, at: At) {
-        self.world().net.flush(self.origin(ctx, at));
-        self.sync(group, at);
+        self.world().net.flush(self.origin(ctx, at, None));
+        self.check(|check, order| check.flush(order, ctx));
+        self.sync_in("flush", group, at);
     }
 
     fn pause(&self, watch: &Watch, at: At) {

@@ -3,6 +3,7 @@
 //! Lanes hand over whole operations with their origin and never touch a peer's heap themselves, so another network may
 //! hold them back, within what the ordering contract allows, and nothing else changes.
 
+use crate::check::{self, Checker};
 use crate::memory::{self, Memory};
 use shmem::hook::{self, At, Atomic, AtomicOp, SignalOp, SignalUpdate, Strength};
 use std::rc::Rc;
@@ -18,6 +19,9 @@ pub(crate) struct Origin<'a> {
     /// The context.
     pub(crate) ctx: u32,
     pub(crate) at: At,
+    /// What the checker knows of the operation, where it is one and is checked.
+    pub(crate) space: hook::Space,
+    pub(crate) checked: Option<&'a Rc<check::Op>>,
 }
 
 /// Bytes in a PE's heap; whoever makes one has checked that they lie inside.
@@ -59,11 +63,18 @@ pub(crate) trait Network {
 /// Every operation takes effect when it is issued.
 pub(crate) struct InOrder {
     memory: Rc<Memory>,
+    check: Option<Rc<Checker>>,
 }
 
 impl InOrder {
-    pub(crate) fn new(memory: Rc<Memory>) -> Self {
-        Self { memory }
+    pub(crate) fn new(memory: Rc<Memory>, check: Option<Rc<Checker>>) -> Self {
+        Self { memory, check }
+    }
+
+    fn look(&self, origin: Origin<'_>, look: impl FnOnce(&Checker, &check::Op)) {
+        if let (Some(check), Some(op)) = (&self.check, origin.checked) {
+            look(check, op);
+        }
     }
 
     fn address(&self, at: Remote) -> u64 {
@@ -72,31 +83,38 @@ impl InOrder {
 }
 
 impl Network for InOrder {
-    unsafe fn put(&self, _: Origin<'_>, to: Remote, source: *const u8, bytes: usize, _nbi: bool) {
+    unsafe fn put(&self, o: Origin<'_>, to: Remote, source: *const u8, bytes: usize, _nbi: bool) {
+        self.look(o, |check, op| check.local(op, o.space, source as u64, bytes as u64));
+        self.look(o, |check, op| check.lands(op, self.address(to), bytes as u64));
         // SAFETY: the caller promises the source; a Remote lies inside its heap.
         unsafe { self.memory.copy(self.address(to) as *mut u8, source, bytes) };
     }
 
-    unsafe fn get(&self, _: Origin<'_>, from: Remote, destination: *mut u8, bytes: usize, _nbi: bool) {
+    unsafe fn get(&self, o: Origin<'_>, from: Remote, destination: *mut u8, bytes: usize, _nbi: bool) {
+        self.look(o, |check, op| check.fetches(op, self.address(from), bytes as u64));
+        self.look(o, |check, op| check.local(op, o.space, destination as u64, bytes as u64));
         // SAFETY: as in `put`.
         unsafe { self.memory.copy(destination, self.address(from) as *const u8, bytes) };
     }
 
-    fn p(&self, _: Origin<'_>, to: Remote, value: u128, bytes: u32) {
+    fn p(&self, o: Origin<'_>, to: Remote, value: u128, bytes: u32) {
+        self.look(o, |check, op| check.lands(op, self.address(to), bytes.into()));
         // SAFETY: a Remote lies inside its heap, and elements are aligned there.
         unsafe { self.memory.store(self.address(to), bytes, value) };
     }
 
-    fn g(&self, _: Origin<'_>, from: Remote, bytes: u32) -> u128 {
+    fn g(&self, o: Origin<'_>, from: Remote, bytes: u32) -> u128 {
+        self.look(o, |check, op| check.fetches(op, self.address(from), bytes.into()));
         // SAFETY: as in `p`.
         unsafe { memory::load(self.address(from), bytes) }
     }
 
-    fn signal(&self, _: Origin<'_>, to: u32, update: SignalUpdate, _relaxed: bool) {
+    fn signal(&self, o: Origin<'_>, to: u32, update: SignalUpdate, _relaxed: bool) {
         let word = self.address(Remote {
             pe: to,
             offset: update.offset,
         });
+        self.look(o, |check, op| check.lands(op, word, 8));
         // SAFETY: as in `p`.
         unsafe {
             match update.op {
@@ -108,7 +126,8 @@ impl Network for InOrder {
         }
     }
 
-    fn atomic(&self, _: Origin<'_>, to: Remote, bytes: u32, _: Strength, atomic: &Atomic) -> u64 {
+    fn atomic(&self, o: Origin<'_>, to: Remote, bytes: u32, _: Strength, atomic: &Atomic) -> u64 {
+        self.look(o, |check, op| check.lands(op, self.address(to), bytes.into()));
         let Atomic {
             op, operand, comparand, ..
         } = *atomic;

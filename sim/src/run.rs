@@ -134,6 +134,12 @@ impl Sim {
         self
     }
 
+    /// Whether the order of accesses is checked: it is if not set.
+    pub fn check(mut self, check: bool) -> Self {
+        self.config.check = check;
+        self
+    }
+
     /// Makes the world, runs the kernel, and takes the world down.
     ///
     /// # Errors

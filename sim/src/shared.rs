@@ -25,6 +25,13 @@ impl Array {
 }
 
 impl SharedMemory {
+    /// Calls `f` with the start and the bytes of every array.
+    pub(crate) fn each(&self, f: impl Fn(u64, u64)) {
+        for array in self.arrays.borrow().iter() {
+            f(array.words.as_ptr() as u64, array.bytes as u64);
+        }
+    }
+
     /// The array of this identity; makes it at the first call.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! What all lanes of a world share on the simulator's thread.
 
+use crate::check::Checker;
 use crate::config::{Config, SimError};
 use crate::failure::Failure;
 use crate::memory::{Heaps, Memory};
@@ -21,7 +22,8 @@ pub(crate) struct World {
     states: Box<[DeviceState]>,
     switches: Cell<u64>,
     clock_ns: Cell<u64>,
-    failure: OnceCell<Failure>,
+    failure: Rc<OnceCell<Failure>>,
+    pub(crate) check: Option<Rc<Checker>>,
     /// Lanes have run beside a host that did other things: its speed may have decided what they found.
     ran_beside_host: Cell<bool>,
     ending: Cell<bool>,
@@ -49,16 +51,20 @@ impl World {
             node_size: config.pes,
             peer_base,
         });
-        let memory = Rc::new(Memory::new(heaps));
+        let memory = Rc::new(Memory::new(Arc::clone(&heaps)));
+        let failure = Rc::default();
+        let place = Box::new(move |address| heaps.place(address));
+        let check = config.check.then(|| Rc::new(Checker::new(config.seed, &failure, place)));
         Ok(Self {
             seed: config.seed,
-            net: Box::new(InOrder::new(Rc::clone(&memory))),
+            net: Box::new(InOrder::new(Rc::clone(&memory), check.clone())),
+            check,
             memory,
             stacks,
             states: states.collect(),
             switches: Cell::new(0),
             clock_ns: Cell::new(0),
-            failure: OnceCell::new(),
+            failure,
             ran_beside_host: Cell::new(false),
             ending: Cell::new(false),
             damaged: Cell::new(false),
