@@ -55,7 +55,7 @@ fn grid_warps() -> (u32, usize) {
 
 /// `x` has a row for each token, `chosen` `[tokens][top]` experts. `next` and `sent` have a zero for each expert, and again
 /// at the end. `epoch` grows by one with each call, from 1.
-#[kernel(collective, max_block = 1024)]
+#[kernel(collective, max_block = 512)]
 pub fn dispatch(
     _all: Collective,
     s: Shape,
@@ -140,7 +140,7 @@ pub fn dispatch(
 
 /// `out` is what `dispatch` packed, with the experts' results for rows. `back` has a row and `ready` a signal for each of
 /// this PE's jobs, `weight` `[tokens][top]` numbers. `z` takes the sum for each token. `epoch` is that of `dispatch`.
-#[kernel(collective, max_block = 1024)]
+#[kernel(collective, max_block = 512)]
 pub fn combine(
     _all: Collective,
     s: Shape,
