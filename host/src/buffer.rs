@@ -9,7 +9,7 @@ use crate::Error;
 use crate::backend::{Halt, StreamId, Watch};
 use crate::heap::AllocRequest;
 use crate::session::{Memory, Session};
-use shmem::{Global, IntoArg, Pod, Region, SymSlice, bytemuck};
+use shmem::{Global, IntoArg, Pod, Region, Serial, SymSlice, bytemuck};
 use std::fmt;
 use std::marker::PhantomData;
 use std::rc::Rc;
@@ -93,7 +93,7 @@ impl<T: Pod> Elements<T> {
 
 /// What both buffers do alike.
 macro_rules! buffer_methods {
-    ($name:ident, $handle:ident, $start:expr) => {
+    ($name:ident, $handle:ident) => {
         impl<T: Pod> $name<T> {
             /// How many elements.
             pub fn len(&self) -> usize {
@@ -106,10 +106,9 @@ macro_rules! buffer_methods {
             }
 
             /// What a kernel gets for it: plain bits that may be copied and sent. It is stale once the buffer is dropped,
-            /// and a launch with it is refused. `&buffer` works as an argument too.
+            /// and a launch with it is refused, also where a newer buffer has its place. `&buffer` works as an argument too.
             pub fn handle(&self) -> $handle<T> {
-                let start: fn(&Self) -> u64 = $start;
-                $handle::__new(start(self), self.elements.len as u64)
+                $handle::__new(self.start(), self.elements.len as u64).__of(self.serial)
             }
 
             /// Element `i` of this PE's own copy, after everything on the PE's default stream.
@@ -197,11 +196,11 @@ macro_rules! buffer_methods {
 /// ```
 pub struct SymBuf<T: Pod> {
     elements: Elements<T>,
-    serial: u64,
+    serial: Serial,
     offset: u64,
 }
 
-buffer_methods!(SymBuf, SymSlice, |buffer| buffer.offset);
+buffer_methods!(SymBuf, SymSlice);
 
 impl<T: Pod> SymBuf<T> {
     pub(crate) fn new(session: &Rc<Session>, request: AllocRequest) -> Result<Self, Error> {
@@ -211,17 +210,22 @@ impl<T: Pod> SymBuf<T> {
         let elements = Elements::new(session, address, len);
         let buffer = Self {
             elements,
-            serial: placed.serial,
+            serial: session.shared.serial(placed.serial),
             offset: placed.offset,
         };
         session.handles.borrow_mut().insert(buffer.region());
         Ok(buffer)
     }
 
+    fn start(&self) -> u64 {
+        self.offset
+    }
+
     fn region(&self) -> Region {
         Region::Symmetric {
             offset: self.offset,
             bytes: self.elements.bytes(),
+            serial: self.serial,
         }
     }
 }
@@ -230,7 +234,7 @@ impl<T: Pod> Drop for SymBuf<T> {
     fn drop(&mut self) {
         let session = &self.elements.session;
         session.handles.borrow_mut().remove(self.region());
-        session.drop_memory(Memory::Symmetric(self.serial));
+        session.drop_memory(Memory::Symmetric(self.serial.number()));
     }
 }
 
@@ -249,9 +253,10 @@ impl<T: Pod> Drop for SymBuf<T> {
 /// ```
 pub struct Buf<T: Pod> {
     elements: Elements<T>,
+    serial: Serial,
 }
 
-buffer_methods!(Buf, Global, |buffer| buffer.elements.address);
+buffer_methods!(Buf, Global);
 
 impl<T: Pod> Buf<T> {
     pub(crate) fn new(session: &Rc<Session>, len: usize) -> Result<Self, Error> {
@@ -264,15 +269,21 @@ impl<T: Pod> Buf<T> {
         let address = session.watched(limit, &what, |watch| session.device.alloc(bytes, watch))?;
         let buffer = Self {
             elements: Elements::new(session, address, len),
+            serial: session.local_serial(),
         };
         session.handles.borrow_mut().insert(buffer.region());
         Ok(buffer)
+    }
+
+    fn start(&self) -> u64 {
+        self.elements.address
     }
 
     fn region(&self) -> Region {
         Region::Global {
             address: self.elements.address,
             bytes: self.elements.bytes(),
+            serial: self.serial,
         }
     }
 }

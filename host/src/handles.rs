@@ -1,86 +1,167 @@
 //! Which memory a kernel's arguments may name: what the PE has allocated and not dropped.
 
-use shmem::Region;
-use std::collections::BTreeMap;
+use crate::launch::Stale;
+use shmem::{Region, Serial};
+use std::collections::HashMap;
 
-/// Start and length in bytes of each live object.
-#[derive(Debug, Default)]
+/// The live objects of one PE, by serial.
+#[derive(Debug)]
 pub(crate) struct Handles {
-    symmetric: BTreeMap<u64, u64>,
-    local: BTreeMap<u64, u64>,
+    world: u32,
+    pe: u32,
+    pes: u32,
+    symmetric: HashMap<Serial, Region>,
+    local: HashMap<Serial, Region>,
 }
 
 impl Handles {
-    fn of(&mut self, region: Region) -> (&mut BTreeMap<u64, u64>, u64, u64) {
-        match region {
-            Region::Symmetric { offset, bytes } => (&mut self.symmetric, offset, bytes),
-            Region::Global { address, bytes } => (&mut self.local, address, bytes),
+    pub(crate) fn new(world: u32, pe: u32, pes: u32) -> Self {
+        let (symmetric, local) = Default::default();
+        Self {
+            world,
+            pe,
+            pes,
+            symmetric,
+            local,
         }
     }
 
     pub(crate) fn insert(&mut self, object: Region) {
-        let (live, start, bytes) = self.of(object);
-        live.insert(start, bytes);
+        match object {
+            Region::Symmetric { serial, .. } => self.symmetric.insert(serial, object),
+            Region::Global { serial, .. } => self.local.insert(serial, object),
+        };
     }
 
     pub(crate) fn remove(&mut self, object: Region) {
-        let (live, start, _) = self.of(object);
-        live.remove(&start);
+        match object {
+            Region::Symmetric { serial, .. } => self.symmetric.remove(&serial),
+            Region::Global { serial, .. } => self.local.remove(&serial),
+        };
     }
 
-    /// Whether the region lies inside one object. One without bytes can do no harm.
-    pub(crate) fn cover(&mut self, region: Region) -> bool {
-        let (live, start, bytes) = self.of(region);
-        let object = live.range(..=start).next_back();
-        bytes == 0 || object.is_some_and(|(from, length)| start - from <= *length && bytes <= length - (start - from))
+    /// Whether the region lies inside the object that it was made for, and that is live. One without bytes can do no harm.
+    pub(crate) fn check(&self, region: Region) -> Result<(), Stale> {
+        let (live, serial) = match region {
+            Region::Symmetric { serial, .. } => (&self.symmetric, serial),
+            Region::Global { serial, .. } => (&self.local, serial),
+        };
+        let (start, bytes) = extent(region);
+        if bytes == 0 {
+            return Ok(());
+        }
+        if let Some(&buffer) = live.get(&serial) {
+            let (from, length) = extent(buffer);
+            let inside = start >= from && start - from <= length && bytes <= length - (start - from);
+            return if inside { Ok(()) } else { Err(Stale::Beyond { buffer }) };
+        }
+        if serial.world() != self.world {
+            return Err(Stale::Foreign);
+        }
+        // PEs take turns in the numbers of their own buffers.
+        let owner = (serial.number() % u64::from(self.pes)) as u32;
+        if matches!(region, Region::Global { .. }) && owner != self.pe {
+            return Err(Stale::OtherPe { pe: owner });
+        }
+        let newer = live.values().copied().find(|&other| overlap(other, region));
+        Err(newer.map_or(Stale::Dropped, |by| Stale::Reused { by }))
     }
+}
+
+/// Start and length in bytes.
+fn extent(region: Region) -> (u64, u64) {
+    match region {
+        Region::Symmetric { offset, bytes, .. } => (offset, bytes),
+        Region::Global { address, bytes, .. } => (address, bytes),
+    }
+}
+
+fn overlap(a: Region, b: Region) -> bool {
+    let ((a, an), (b, bn)) = (extent(a), extent(b));
+    a < b.saturating_add(bn) && b < a.saturating_add(an)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn symmetric(offset: u64, bytes: u64) -> Region {
-        Region::Symmetric { offset, bytes }
+    const WORLD: u32 = 3;
+
+    fn symmetric(number: u64, offset: u64, bytes: u64) -> Region {
+        let serial = Serial::new(WORLD, number);
+        Region::Symmetric { offset, bytes, serial }
+    }
+
+    fn local(number: u64, address: u64, bytes: u64) -> Region {
+        let serial = Serial::new(WORLD, number);
+        Region::Global { address, bytes, serial }
     }
 
     #[test]
-    fn parts_of_one_object_are_covered_and_nothing_else() {
-        let mut handles = Handles::default();
-        handles.insert(symmetric(512, 100));
-        handles.insert(symmetric(1024, 512));
-        let covered = [
-            (512, 100),
-            (512, 0),
-            (600, 12),
-            (1024, 512),
-            (1535, 1),
-            (0, 0),
-            (9999, 0),
-        ];
-        let uncovered = [
+    fn parts_of_the_object_are_fine_and_nothing_else() {
+        let mut handles = Handles::new(WORLD, 0, 1);
+        let (first, second) = (symmetric(0, 512, 100), symmetric(1, 1024, 512));
+        handles.insert(first);
+        handles.insert(second);
+        for (offset, bytes) in [(512, 100), (512, 0), (600, 12), (0, 0), (9999, 0)] {
+            assert_eq!(handles.check(symmetric(0, offset, bytes)), Ok(()));
+        }
+        for (offset, bytes) in [
             (512, 101),
             (600, 13),
             (612, 1),
             (511, 1),
-            (1024, 513),
-            (1536, 1),
+            (1024, 512),
             (u64::MAX, 1),
             (512, u64::MAX),
-        ];
-        assert!(covered.iter().all(|&(o, b)| handles.cover(symmetric(o, b))));
-        assert!(!uncovered.iter().any(|&(o, b)| handles.cover(symmetric(o, b))));
+        ] {
+            let beyond = Err(Stale::Beyond { buffer: first });
+            assert_eq!(handles.check(symmetric(0, offset, bytes)), beyond);
+        }
+        assert_eq!(handles.check(symmetric(1, 1535, 1)), Ok(()));
+        assert_eq!(
+            handles.check(symmetric(1, 1536, 1)),
+            Err(Stale::Beyond { buffer: second })
+        );
     }
 
     #[test]
-    fn a_removed_object_and_one_of_the_other_kind_are_not() {
-        let mut handles = Handles::default();
-        handles.insert(symmetric(512, 100));
-        assert!(!handles.cover(Region::Global {
-            address: 512,
-            bytes: 100
-        }));
-        handles.remove(symmetric(512, 100));
-        assert!(!handles.cover(symmetric(512, 1)));
+    fn a_dropped_object_stays_dropped_when_its_place_is_reused() {
+        let mut handles = Handles::new(WORLD, 0, 1);
+        let old = symmetric(0, 512, 100);
+        handles.insert(old);
+        handles.remove(old);
+        assert_eq!(handles.check(old), Err(Stale::Dropped));
+        // The newer one begins behind the old handle's first byte.
+        let new = symmetric(1, 550, 512);
+        handles.insert(new);
+        assert_eq!(handles.check(old), Err(Stale::Reused { by: new }));
+        assert_eq!(
+            handles.check(symmetric(0, 512, 38)),
+            Err(Stale::Dropped),
+            "it ends before the newer one"
+        );
+        assert_eq!(handles.check(new), Ok(()));
+    }
+
+    #[test]
+    fn objects_of_others_are_named() {
+        let mut handles = Handles::new(WORLD, 1, 4);
+        handles.insert(symmetric(5, 512, 100));
+        handles.insert(local(9, 512, 100));
+        assert_eq!(handles.check(local(9, 512, 100)), Ok(()));
+        assert_eq!(
+            handles.check(local(5, 512, 100)),
+            Err(Stale::Reused { by: local(9, 512, 100) })
+        );
+        assert_eq!(handles.check(local(6, 512, 100)), Err(Stale::OtherPe { pe: 2 }));
+        for serial in [Serial::NONE, Serial::new(WORLD - 1, 5)] {
+            let region = Region::Symmetric {
+                offset: 512,
+                bytes: 100,
+                serial,
+            };
+            assert_eq!(handles.check(region), Err(Stale::Foreign));
+        }
     }
 }

@@ -159,7 +159,7 @@ fn memory_text(free: u64, total: u64, device: &str) -> String {
 /// Where a new block lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Placed {
-    /// Names the block on every PE.
+    /// Names the block on every PE: a number that no other block of this heap had.
     pub(crate) serial: u64,
     /// Offset from the heap's base.
     pub(crate) offset: u64,

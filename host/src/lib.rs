@@ -66,7 +66,7 @@ pub use error::Error;
 pub use fault::DeviceFault;
 pub use heap::{AllocRequest, HeapError};
 pub use images::ImageError;
-pub use launch::{Dim3, LaunchConfig, LaunchError};
+pub use launch::{Dim3, LaunchConfig, LaunchError, Stale};
 pub use module::Module;
 pub use pe::Pe;
 pub use stream::Stream;

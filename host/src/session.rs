@@ -7,6 +7,7 @@ use crate::handles::Handles;
 use crate::heap::Heap;
 use crate::launch::Kernels;
 use crate::shared::Shared;
+use shmem::Serial;
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::panic::Location;
@@ -28,6 +29,8 @@ pub(crate) struct Session {
     pub(crate) kernels: Kernels,
     /// The number of the next context; 0 is the default one.
     pub(crate) contexts: Cell<u32>,
+    /// Buffers of this PE alone, so far.
+    local: Cell<u64>,
     streams: RefCell<Vec<StreamState>>,
     /// The error that this PE returns from now on.
     error: OnceCell<Error>,
@@ -62,14 +65,16 @@ impl Session {
     pub(crate) fn open(shared: Arc<Shared>, pe: u32) -> Result<Rc<Self>, Error> {
         let device = shared.platform.clone().open(pe)?;
         let heap = Heap::new(shared.platform.pes(), shared.platform.heap_bytes());
+        let handles = Handles::new(shared.serial(0).world(), pe, shared.platform.pes());
         let session = Self {
             pe,
             shared,
             device,
             heap: RefCell::new(heap),
-            handles: RefCell::default(),
+            handles: RefCell::new(handles),
             kernels: Kernels::default(),
             contexts: Cell::new(1),
+            local: Cell::new(0),
             streams: RefCell::new(vec![StreamState::default()]),
             dropped: RefCell::default(),
             error: OnceCell::new(),
@@ -163,6 +168,13 @@ impl Session {
         state.pending = 0;
         state.kernels.clear();
         Ok(())
+    }
+
+    /// The serial of the next buffer of this PE alone: PEs take turns in the numbers, so that each tells whose it is.
+    pub(crate) fn local_serial(&self) -> Serial {
+        let before = self.local.replace(self.local.get() + 1);
+        let (pe, pes) = (u64::from(self.pe), u64::from(self.shared.platform.pes()));
+        self.shared.serial(before * pes + pe)
     }
 
     pub(crate) fn stopwatch(&self, stream: StreamId) -> Result<Box<dyn Stopwatch>, Error> {

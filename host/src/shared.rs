@@ -4,15 +4,21 @@ use crate::Error;
 use crate::backend::Platform;
 use crate::collective::Turn;
 use crate::rendezvous::{Host, Rendezvous};
+use shmem::Serial;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+
+/// Worlds made so far.
+static WORLDS: AtomicU32 = AtomicU32::new(0);
 
 pub(crate) struct Shared {
     pub(crate) platform: Arc<dyn Platform>,
     pub(crate) rendezvous: Rendezvous<Turn>,
     pub(crate) time_limit: Option<Duration>,
+    /// Which World of this process, from 1: handles of others are told apart by it.
+    world: u32,
     failure: OnceLock<Failure>,
     /// Which PEs wait for their devices.
     held_up: Box<[AtomicBool]>,
@@ -32,9 +38,15 @@ impl Shared {
             platform,
             rendezvous,
             time_limit,
+            world: WORLDS.fetch_add(1, Ordering::Relaxed) + 1,
             failure: OnceLock::new(),
             held_up,
         }
+    }
+
+    /// Allocation `number` of this World.
+    pub(crate) fn serial(&self, number: u64) -> Serial {
+        Serial::new(self.world, number)
     }
 
     /// Fails the World, unless it has failed already: kernels stop waiting, threads that wait wake up.

@@ -5,7 +5,8 @@ mod common;
 use common::{promptly, run};
 use shmem::prelude::*;
 use shmem::{BlockBounds, Region};
-use shmem_host::{Dim3, Error, LaunchError, collective_launch, launch};
+use shmem_host::{Dim3, Error, LaunchError, Stale, collective_launch, launch};
+use std::sync::Mutex;
 
 #[kernel]
 fn count(data: SymSlice<u32>) {
@@ -278,6 +279,57 @@ fn stale_handles_are_refused() {
             }
         ));
         // A refusal leaves the World as it was.
+        pe.barrier_all()
+    })
+    .unwrap();
+}
+
+#[test]
+fn handles_of_other_pes_and_worlds_are_named() {
+    let (local, symmetric) = (Mutex::new(None), Mutex::new(None));
+    run(2, |pe| {
+        let (buffer, data) = (pe.buffer::<u32>(32)?, pe.alloc::<u32>(64)?);
+        if pe.id() == 0 {
+            *local.lock().unwrap() = Some(buffer.handle());
+            *symmetric.lock().unwrap() = Some(data.handle());
+        }
+        pe.barrier_all()?;
+        let of_0 = local.lock().unwrap().unwrap();
+        if pe.id() == 1 {
+            let refused = refusal(launch!(pe, self::local<<<1, 32>>>(of_0)));
+            assert!(
+                matches!(
+                    refused,
+                    LaunchError::StaleHandle {
+                        why: Stale::OtherPe { pe: 0 },
+                        pe: 1,
+                        ..
+                    }
+                ),
+                "{refused}"
+            );
+        }
+        // A symmetric object has one handle on all PEs.
+        let of_0 = symmetric.lock().unwrap().unwrap();
+        launch!(pe, count<<<1, 64>>>(of_0))?;
+        pe.barrier_all()
+    })
+    .unwrap();
+    run(2, |pe| {
+        let data = pe.alloc::<u32>(64)?;
+        let other = symmetric.lock().unwrap().unwrap();
+        assert_eq!(format!("{other:?}"), format!("{:?}", data.handle()), "the same place");
+        let refused = refusal(launch!(pe, count<<<1, 64>>>(other)));
+        assert!(
+            matches!(
+                refused,
+                LaunchError::StaleHandle {
+                    why: Stale::Foreign,
+                    ..
+                }
+            ),
+            "{refused}"
+        );
         pe.barrier_all()
     })
     .unwrap();

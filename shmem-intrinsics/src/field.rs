@@ -74,6 +74,6 @@ impl<S> Element<S> for Global<S> {
     #[track_caller]
     unsafe fn __field<F, const OFFSET: usize>(self, _: fn(&S) -> &F) -> Global<F> {
         crate::fault::check(!self.is_empty(), crate::fault::FaultKind::Index, 0, 0);
-        Global::__new(self.start() + OFFSET as u64, 1)
+        self.inside(OFFSET as u64)
     }
 }

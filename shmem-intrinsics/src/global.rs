@@ -2,7 +2,7 @@
 
 use crate::arch::Space;
 use crate::slice::slice_methods;
-use crate::{KernelArg, Pod};
+use crate::{KernelArg, Pod, Serial};
 use core::marker::PhantomData;
 
 /// A run of elements in this PE's device memory, which no other PE reaches. The host makes it with `pe.buffer(n)`.
@@ -19,12 +19,20 @@ use core::marker::PhantomData;
 pub struct Global<T> {
     address: u64,
     len: u64,
+    serial: Serial,
     element: PhantomData<fn() -> T>,
 }
 
-slice_methods!(Global, address, Space::Global);
+slice_methods!(Global, address, Space::Global, Serial::NONE);
 
 impl<T> Global<T> {
+    /// The handle as one of an allocation's.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn __of(self, serial: Serial) -> Self {
+        Self { serial, ..self }
+    }
+
     #[inline(always)]
     pub(crate) fn address(address: u64) -> u64 {
         address
@@ -33,6 +41,17 @@ impl<T> Global<T> {
     #[inline(always)]
     pub(crate) fn start(self) -> u64 {
         self.address
+    }
+
+    /// What lies some bytes inside the first element.
+    #[inline(always)]
+    pub(crate) fn inside<F>(self, bytes: u64) -> Global<F> {
+        Global {
+            address: self.address + bytes,
+            len: 1,
+            serial: self.serial,
+            element: PhantomData,
+        }
     }
 }
 
@@ -43,6 +62,7 @@ unsafe impl<T: Pod> KernelArg for Global<T> {
         visit(crate::Region::Global {
             address: self.address,
             bytes: self.len.saturating_mul(size_of::<T>() as u64),
+            serial: self.serial,
         });
     }
 }

@@ -45,6 +45,7 @@ pub use host::*;
 #[cfg(not(target_arch = "nvptx64"))]
 mod host {
     use super::KernelArg;
+    use crate::Serial;
 
     /// Memory that an argument names.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +56,8 @@ mod host {
             offset: u64,
             /// Length.
             bytes: u64,
+            /// The allocation that it was made for.
+            serial: Serial,
         },
         /// Ordinary memory of one PE's device: address and length in bytes.
         Global {
@@ -62,6 +65,8 @@ mod host {
             address: u64,
             /// Length.
             bytes: u64,
+            /// The allocation that it was made for.
+            serial: Serial,
         },
     }
 

@@ -74,6 +74,7 @@ pub mod registers;
 pub mod relaxed;
 pub mod rma;
 pub mod scope;
+pub mod serial;
 pub mod shared;
 pub mod signal;
 mod slice;
@@ -108,6 +109,7 @@ pub use ptr::{PeerPtr, ptr};
 pub use reduce::Reduce;
 pub use registers::{read, write};
 pub use rma::{Source, g, p, put, put_nbi, put_signal, put_signal_nbi};
+pub use serial::Serial;
 pub use shared::Shared;
 /// ```
 /// use shmem::prelude::*;

@@ -19,10 +19,12 @@ use core::marker::PhantomData;
 pub struct Shared<T> {
     start: u64,
     len: u64,
+    /// An array ends with its block: no launch looks for it.
+    serial: (),
     element: PhantomData<fn() -> T>,
 }
 
-slice_methods!(Shared, start, Space::Shared);
+slice_methods!(Shared, start, Space::Shared, ());
 
 impl<T> Shared<T> {
     #[inline(always)]

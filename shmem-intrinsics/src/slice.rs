@@ -24,7 +24,8 @@ pub(crate) const fn assert_element<T>() {
     );
 }
 
-/// Writes the methods that differ only in the type's name and in what its position is.
+/// Writes the methods that differ only in the type's name, in what its position is, and in the serial of a handle that
+/// none was given for.
 ///
 /// | method | checks | on failure |
 /// |---|---|---|
@@ -34,7 +35,7 @@ pub(crate) const fn assert_element<T>() {
 /// | `cast::<U>()` | alignment and size of U fit | `FaultKind::Cast` |
 /// | `load(i)`, `store(i, v)` | i < len | `FaultKind::Index` |
 macro_rules! slice_methods {
-    ($name:ident, $start:ident, $space:expr) => {
+    ($name:ident, $start:ident, $space:expr, $serial:expr) => {
         impl<T> Clone for $name<T> {
             #[inline(always)]
             fn clone(&self) -> Self {
@@ -59,6 +60,7 @@ macro_rules! slice_methods {
                 Self {
                     $start,
                     len,
+                    serial: $serial,
                     element: core::marker::PhantomData,
                 }
             }
@@ -92,7 +94,11 @@ macro_rules! slice_methods {
             pub fn slice<I: crate::Index>(self, range: core::ops::Range<I>) -> Self {
                 let (a, b) = (range.start.index(), range.end.index());
                 crate::fault::check(a <= b && b <= self.len, crate::fault::FaultKind::Range, a, b);
-                Self::__new(self.$start + a * size_of::<T>() as u64, b - a)
+                Self {
+                    $start: self.$start + a * size_of::<T>() as u64,
+                    len: b - a,
+                    ..self
+                }
             }
 
             /// The i-th run of n elements. Nests, so that a matrix needs no flat indices: `rows.chunk(y, nx).load(x)`.
@@ -118,7 +124,11 @@ macro_rules! slice_methods {
                     end <= u128::from(self.len)
                 };
                 crate::fault::check(inside, crate::fault::FaultKind::Chunk, i, n);
-                Self::__new(self.$start + i * n * size_of::<T>() as u64, n)
+                Self {
+                    $start: self.$start + i * n * size_of::<T>() as u64,
+                    len: n,
+                    ..self
+                }
             }
 
             /// The same bytes as elements of another type.
@@ -143,7 +153,12 @@ macro_rules! slice_methods {
                 let bytes = self.len * size_of::<T>() as u64;
                 let fits = self.$start % align_of::<U>() as u64 == 0 && bytes % size_of::<U>() as u64 == 0;
                 crate::fault::check(fits, crate::fault::FaultKind::Cast, self.$start, bytes);
-                $name::__new(self.$start, bytes / size_of::<U>() as u64)
+                $name {
+                    $start: self.$start,
+                    len: bytes / size_of::<U>() as u64,
+                    serial: self.serial,
+                    element: core::marker::PhantomData,
+                }
             }
 
             /// Byte position of element i, checked.

@@ -177,7 +177,10 @@ pub const fn sync_bytes(n_pes: u32) -> u64 {
 pub const LAYOUT: u64 = {
     let h = fnv(DeviceState::HASH, &FaultRecord::HASH.to_le_bytes());
     let h = fnv(h, &SystemArea::new(3).bytes.to_le_bytes());
-    fnv(h, b"2026-12: load/store path, one image; teams, grids")
+    fnv(
+        h,
+        b"2026-12: load/store path, one image; teams, grids; handles with serials",
+    )
 };
 
 #[cfg(all(test, not(target_arch = "nvptx64")))]

@@ -2,13 +2,13 @@
 
 use crate::arch::{self, Space, Strength};
 use crate::slice::slice_methods;
-use crate::{Index, KernelArg, Pod};
+use crate::{Index, KernelArg, Pod, Serial};
 use core::marker::PhantomData;
 
-/// A run of elements in the symmetric heap, present on every PE. A handle: Copy, 16 bytes, safe to pass to kernels.
+/// A run of elements in the symmetric heap, present on every PE. A handle: Copy, 24 bytes, safe to pass to kernels.
 ///
 /// `load` and `store` reach this PE's own copy; `put`, `get`, `p`, `g` and atomics any PE's. The host makes it with
-/// `pe.alloc(n)`; at launch it checks that the object is live.
+/// `pe.alloc(n)`; at launch it checks that the object is live, and still the one that the handle was made for ([`Serial`]).
 ///
 /// ```
 /// use shmem::prelude::*;
@@ -23,15 +23,17 @@ use core::marker::PhantomData;
 pub struct SymSlice<T> {
     offset: u64,
     len: u64,
+    serial: Serial,
     element: PhantomData<fn() -> T>,
 }
 
-slice_methods!(SymSlice, offset, Space::Symmetric);
+slice_methods!(SymSlice, offset, Space::Symmetric, Serial::NONE);
 
 /// One element in the symmetric heap, present on every PE: `slice.at(i)`.
 #[repr(C)]
 pub struct Sym<T> {
     offset: u64,
+    serial: Serial,
     element: PhantomData<fn() -> T>,
 }
 
@@ -55,6 +57,7 @@ unsafe impl<T: 'static> KernelArg for SymSlice<T> {
         visit(crate::Region::Symmetric {
             offset: self.offset,
             bytes: self.len.saturating_mul(size_of::<T>() as u64),
+            serial: self.serial,
         });
     }
 }
@@ -66,17 +69,26 @@ unsafe impl<T: 'static> KernelArg for Sym<T> {
         visit(crate::Region::Symmetric {
             offset: self.offset,
             bytes: size_of::<T>() as u64,
+            serial: self.serial,
         });
     }
 }
 
 impl<T> SymSlice<T> {
+    /// The handle as one of an allocation's.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn __of(self, serial: Serial) -> Self {
+        Self { serial, ..self }
+    }
+
     /// Element i. Faults with `FaultKind::Index` where i is outside.
     #[inline(always)]
     #[track_caller]
     pub fn at(self, i: impl Index) -> Sym<T> {
         Sym {
             offset: self.position(i),
+            serial: self.serial,
             element: PhantomData,
         }
     }
@@ -113,6 +125,7 @@ impl<T> Sym<T> {
     pub(crate) fn inside<F>(self, bytes: u64) -> Sym<F> {
         Sym {
             offset: self.offset + bytes,
+            serial: self.serial,
             element: PhantomData,
         }
     }

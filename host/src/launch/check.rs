@@ -111,18 +111,19 @@ impl Session {
         kernel: &str,
         regions: impl FnOnce(&mut dyn FnMut(Region)),
     ) -> Result<(), LaunchError> {
-        let (mut handles, mut stale) = (self.handles.borrow_mut(), None);
+        let (handles, mut stale) = (self.handles.borrow(), None);
         regions(&mut |region| {
-            if !handles.cover(region) {
-                stale = Some(region);
+            if let Err(why) = handles.check(region) {
+                stale = Some((region, why));
             }
         });
         match stale {
             None => Ok(()),
-            Some(region) => Err(LaunchError::StaleHandle {
+            Some((region, why)) => Err(LaunchError::StaleHandle {
                 kernel: kernel.to_owned(),
                 pe: self.pe,
                 region,
+                why,
             }),
         }
     }

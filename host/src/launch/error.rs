@@ -148,9 +148,9 @@ pub enum LaunchError {
     },
     /// An argument that names memory which this PE has not got.
     #[error(
-        "{kernel}: an argument names {}, which is not inside a buffer that PE {pe} holds: it was dropped, or belongs to \
-         another PE or World",
-        region_text(*region)
+        "{kernel}: an argument names {}, and {}",
+        region_text(*region),
+        stale_text(*pe, *why)
     )]
     StaleHandle {
         /// The kernel.
@@ -159,7 +159,78 @@ pub enum LaunchError {
         pe: u32,
         /// The memory.
         region: Region,
+        /// What became of it.
+        why: Stale,
     },
+}
+
+/// What became of the memory that a handle names.
+///
+/// ```
+/// use shmem::prelude::*;
+/// use shmem_host::{Backend, Error, LaunchError, Stale, World, launch};
+///
+/// #[kernel]
+/// pub fn clear(x: SymSlice<u32>) {
+///     x.store(thread::index(), 0);
+/// }
+///
+/// World::builder().pes(1).backend(Backend::Sim).build()?.run(|pe| {
+///     let old = pe.alloc::<u32>(32)?;
+///     let handle = old.handle();
+///     drop(old);
+///     let new = pe.alloc::<u32>(32)?; // at the same place
+///     let refused = launch!(pe, clear<<<1, 32>>>(handle));
+///     assert!(matches!(
+///         refused,
+///         Err(Error::Launch(LaunchError::StaleHandle { why: Stale::Reused { .. }, .. }))
+///     ));
+///     launch!(pe, clear<<<1, 32>>>(&new))
+/// })?;
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Stale {
+    /// Its buffer was dropped, and nothing is there now.
+    Dropped,
+    /// Its buffer was dropped, and a newer one is there.
+    Reused {
+        /// The newer buffer.
+        by: Region,
+    },
+    /// It is a buffer of another PE alone.
+    OtherPe {
+        /// That PE.
+        pe: u32,
+    },
+    /// It is no buffer of this World.
+    Foreign,
+    /// It goes beyond its buffer.
+    Beyond {
+        /// The buffer.
+        buffer: Region,
+    },
+}
+
+fn stale_text(pe: u32, why: Stale) -> String {
+    match why {
+        Stale::Dropped => format!("PE {pe} has dropped that buffer: keep it until the launch"),
+        Stale::Reused { by } => format!(
+            "PE {pe} has dropped that buffer; in its place lies a newer one, {}: take the handle of that, or keep the old \
+             buffer until the launch",
+            region_text(by)
+        ),
+        Stale::OtherPe { pe: other } => {
+            format!(
+                "that is a buffer of PE {other} alone, not of PE {pe}: PEs reach each other's copies of pe.alloc only"
+            )
+        }
+        Stale::Foreign => {
+            format!("PE {pe} has had no such buffer: it belongs to another World, or no host made the handle")
+        }
+        Stale::Beyond { buffer } => format!("the buffer is {} only", region_text(buffer)),
+    }
 }
 
 fn grid_advice(most: u32) -> String {
@@ -179,8 +250,16 @@ fn bounds_text(bounds: BlockBounds) -> String {
 
 fn region_text(region: Region) -> String {
     match region {
-        Region::Symmetric { offset, bytes } => format!("{bytes} bytes at offset {offset:#x} of the symmetric heap"),
-        Region::Global { address, bytes } => format!("{bytes} bytes at device address {address:#x}"),
+        Region::Symmetric { offset, bytes, serial } => format!(
+            "{bytes} bytes at offset {offset:#x} of the symmetric heap (allocation {})",
+            serial.number()
+        ),
+        Region::Global { address, bytes, serial } => {
+            format!(
+                "{bytes} bytes at device address {address:#x} (buffer {})",
+                serial.number()
+            )
+        }
     }
 }
 

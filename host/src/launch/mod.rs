@@ -4,7 +4,7 @@ mod check;
 mod error;
 mod shape;
 
-pub use error::LaunchError;
+pub use error::{LaunchError, Stale};
 pub use shape::{Dim3, LaunchConfig};
 
 use crate::Error;

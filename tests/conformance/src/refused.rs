@@ -8,6 +8,28 @@ pub fn touch(x: SymSlice<u32>) {
     }
 }
 
+#[kernel]
+pub fn touch_one(x: Sym<u32>) {
+    if Block.leader() {
+        x.store(1);
+    }
+}
+
+#[kernel]
+pub fn touch_both(x: [SymSlice<u32>; 2]) {
+    if Block.leader() {
+        x[0].store(0, 1);
+        x[1].store(0, 1);
+    }
+}
+
+#[kernel]
+pub fn touch_own(x: Global<u32>) {
+    if Block.leader() {
+        x.store(0, 1);
+    }
+}
+
 #[kernel(collective, block = 64)]
 pub fn exactly_64(all: Collective) {
     all.barrier(Block, shmem::world());
@@ -37,6 +59,10 @@ mod host {
         Case {
             name: "refused: handles of freed buffers",
             run: freed,
+        },
+        Case {
+            name: "refused: handles whose place a newer buffer has",
+            run: reused,
         },
         Case {
             name: "refused: allocations larger than memory",
@@ -138,6 +164,67 @@ mod host {
             Error::Launch(LaunchError::StaleHandle { .. }),
             "touch"
         );
+        Ok(())
+    }
+
+    /// A freed place is given out again, and an old handle of it, or of a part of it, must not reach the newer buffer.
+    fn reused(pe: &Pe) -> anyhow::Result<()> {
+        let old = pe.alloc::<u32>(64)?;
+        let (whole, part, element) = (old.handle(), old.handle().chunk(1, 16), old.handle().at(3));
+        drop(old);
+        pe.barrier_all()?;
+        let new = pe.alloc::<u64>(16)?;
+        let place = |region: &str| region.split(',').next().map(str::to_owned);
+        ensure!(
+            place(&format!("{whole:?}")) == place(&format!("{:?}", new.handle())),
+            "the place was not given out again: {whole:?}, {:?}",
+            new.handle()
+        );
+        let newer = "a newer one, 128 bytes at offset";
+        refused!(
+            collective_launch!(pe, touch<<<1, 32>>>(part)),
+            Error::Launch(LaunchError::StaleHandle { .. }),
+            "names 64 bytes",
+            newer
+        );
+        refused!(
+            collective_launch!(pe, touch<<<1, 32>>>(whole)),
+            Error::Launch(LaunchError::StaleHandle { .. }),
+            "touch: an argument names 256 bytes at offset",
+            newer
+        );
+        refused!(
+            collective_launch!(pe, touch_one<<<1, 32>>>(element)),
+            Error::Launch(LaunchError::StaleHandle { .. }),
+            "names 4 bytes",
+            newer
+        );
+        refused!(
+            collective_launch!(pe, touch_both<<<1, 32>>>([new.handle().cast(), part])),
+            Error::Launch(LaunchError::StaleHandle { .. }),
+            newer
+        );
+        // Handles made from the newer one's are its own.
+        collective_launch!(pe, touch<<<1, 32>>>(new.handle().slice(4..8).cast::<u32>()))?;
+        collective_launch!(pe, touch_one<<<1, 32>>>(new.handle().cast::<u32>().at(31)))?;
+        let parts = [new.handle().chunk(0, 2).cast(), new.handle().chunk(1, 2).cast()];
+        collective_launch!(pe, touch_both<<<1, 32>>>(parts))?;
+        let mut expected = [0; 16];
+        (expected[0], expected[2], expected[4], expected[15]) = (1, 1, 1, 1 << 32);
+        ensure!(new.to_vec()? == expected, "{:?}", new.to_vec()?);
+
+        // The same of memory that a PE has for itself.
+        let old = pe.buffer::<u32>(64)?;
+        let stale = old.handle();
+        drop(old);
+        let again = pe.buffer::<u32>(64)?;
+        refused!(
+            collective_launch!(pe, touch_own<<<1, 32>>>(stale)),
+            Error::Launch(LaunchError::StaleHandle { .. }),
+            "touch_own"
+        );
+        collective_launch!(pe, touch_own<<<1, 32>>>(&again))?;
+        ensure!(again.read(0)? == 1);
         Ok(())
     }
 

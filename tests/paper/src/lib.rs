@@ -5,6 +5,8 @@
 //! | [`ring`] | ring all-reduce, and its form with the sum computed on the way | `put_signal`, `computed` |
 //! | [`norm`] | one-shot all-reduce, residual add and RMSNorm of bf16 | `read`, `write`, `Block.sum`, halves |
 //! | [`halo`] | Jacobi iteration, rows split among PEs | counters, nested chunks |
+//! | [`moe`] | mixture of experts: dispatch of tokens, combine of results | `Word`, one fence for many warps' puts, values in signals |
+//! | [`hash`] | hash table over all PEs: insert, find | `compare_swap`, `field!` |
 //!
 //! Each file has its kernels and a host side that runs them and compares with plain CPU code. The tests do so on the
 //! simulator, this package's program on whatever `SHMEM_BACKEND` names, GPUs first.
@@ -21,6 +23,8 @@
 )]
 
 pub mod halo;
+pub mod hash;
+pub mod moe;
 pub mod norm;
 pub mod ring;
 

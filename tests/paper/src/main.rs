@@ -1,6 +1,6 @@
 //! Runs every kernel on whatever `SHMEM_BACKEND` and `SHMEM_NPES` say, GPUs first.
 use anyhow::Context;
-use paper::{halo, norm, ring};
+use paper::{halo, hash, moe, norm, ring};
 use shmem_host::{Pe, World};
 
 type Check = fn(&Pe) -> anyhow::Result<()>;
@@ -8,10 +8,12 @@ type Check = fn(&Pe) -> anyhow::Result<()>;
 fn main() -> anyhow::Result<()> {
     let world = World::from_env()?;
     println!("paper kernels on {}, {} PEs", world.backend_name(), world.n());
-    let kernels: [(&str, Check); 3] = [
+    let kernels: [(&str, Check); 5] = [
         ("ring all-reduce", ring::check),
         ("all-reduce with RMSNorm", norm::check),
         ("Jacobi halo", halo::check),
+        ("mixture of experts", moe::check),
+        ("hash table", hash::check),
     ];
     world.run(|pe| -> anyhow::Result<()> {
         for (name, check) in kernels {
