@@ -1,7 +1,7 @@
 //! What a lane's calls do: the simulator's side of the intrinsics' hook.
 
 use crate::block::bits;
-use crate::check::{self, Channel, Checker, Issue, Order, Run};
+use crate::check::{self, Channel, Checker, Issue, Kind, Order, Run};
 use crate::lane::{Lane, SYNC, Wait};
 use crate::memory;
 use crate::net::{Origin, Remote};
@@ -246,13 +246,17 @@ impl Machine for Lane {
 
     fn load(&self, access: Access, at: At) -> u128 {
         self.count_call(at);
-        self.check(|check, order| check.access(order, &access, false, at));
+        self.check(|check, order| check.access(order, &access, Kind::Load, at));
         // SAFETY: whoever calls the intrinsics promises a live, aligned word.
         unsafe { memory::load(access.address, access.bytes) }
     }
 
     fn store(&self, access: Access, value: u128, at: At) {
-        self.check(|check, order| check.access(order, &access, true, at));
+        self.check(|check, order| {
+            // SAFETY: as in `load`.
+            let same = unsafe { memory::load(access.address, access.bytes) == memory::low(value, access.bytes) };
+            check.access(order, &access, if same { Kind::SameStore } else { Kind::Store }, at);
+        });
         // SAFETY: as in `load`.
         unsafe { self.world().memory.store(access.address, access.bytes, value) };
     }
@@ -415,6 +419,10 @@ impl Machine for Lane {
         self.world().net.quiet(self.origin(ctx, at, None));
         self.check(|check, order| check.quiet(order, ctx));
         self.sync_in("quiet", group, at);
+        // What the others have quieted is behind each member as well.
+        if group != Group::Thread {
+            self.check(|check, order| check.fence(order, ctx));
+        }
     }
 
     fn flush(&self, group: Group, ctx: u32, at: At) {

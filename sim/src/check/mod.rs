@@ -23,7 +23,7 @@ mod shadow;
 
 use access::{Access, What, conflict};
 pub(crate) use clock::{Channel, LaneId, Run};
-use clock::{Clock, Set};
+use clock::{Clock, Done, Set};
 pub use finding::{Bug, BugKind, Party};
 use history::History;
 pub(crate) use order::Order;
@@ -79,9 +79,19 @@ pub(crate) enum Issue {
     G,
 }
 
+/// What a lane does to memory that it reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Load,
+    Store,
+    /// It writes what is there already: threads that do so side by side are no conflict.
+    SameStore,
+}
+
 /// Who looks at a remembered access.
 enum View<'a> {
-    Lane(&'a Order),
+    /// A lane; whether it stores what is there already.
+    Lane(&'a Order, bool),
     Op(&'a Op),
 }
 
@@ -150,10 +160,11 @@ impl Checker {
     }
 
     /// A load or store of a lane.
-    pub(crate) fn access(&self, order: &mut Order, access: &hook::Access, write: bool, at: At) {
+    pub(crate) fn access(&self, order: &mut Order, access: &hook::Access, kind: Kind, at: At) {
         if access.space == Space::Local {
             return;
         }
+        let write = kind != Kind::Load;
         let what = match (access.strength, write) {
             (Strength::Weak, false) => What::Load,
             (Strength::Weak, true) => What::Store,
@@ -173,7 +184,8 @@ impl Checker {
         } else {
             Rc::clone(inner.history.get(record))
         };
-        if !self.touch(inner, &View::Lane(order), &made, access.address, access.bytes.into()) {
+        let view = View::Lane(order, kind == Kind::SameStore);
+        if !self.touch(inner, &view, &made, access.address, access.bytes.into()) {
             return;
         }
         let record = inner.history.remember(order, &made, record);
@@ -196,7 +208,7 @@ impl Checker {
         let (acquires, releases) = halves(access.strength);
         let mut made = plain(order, What::Atomic, at);
         let bytes = access.bytes.into();
-        if !self.touch(inner, &View::Lane(order), &made, access.address, bytes) {
+        if !self.touch(inner, &View::Lane(order, false), &made, access.address, bytes) {
             return;
         }
         let before = inner.history.last_write(access.address).and_then(|old| old.release.clone());
@@ -302,6 +314,7 @@ impl Checker {
             Issue::Get { .. } => What::Get,
             Issue::G => What::G,
         };
+        order.settle();
         let mut made = plain(order, what, at);
         let mut source = None;
         let known_fence = |order: &Order| order.fenced(channel, |block| inner.blocks[block as usize].pe == mine);
@@ -335,6 +348,10 @@ impl Checker {
                 if let Some(released) = released {
                     release.get_or_insert_default().join(&released);
                 }
+                // What is done is so for everybody.
+                if !order.clock.done.same(&Done::default()) {
+                    release.get_or_insert_default().done.join(&order.clock.done);
+                }
                 made.release = release;
                 if issue == (Issue::Put { nbi: true }) {
                     let mut read = plain(order, What::Source, at);
@@ -354,8 +371,6 @@ impl Checker {
             local.epoch = made.epoch;
             source = Some(Rc::new(local));
         }
-        order.settle();
-        made.clock = order.clock.clone();
         let fence = order.fences.iter().find(|fence| fence.ctx == ctx).cloned();
         Rc::new(Op {
             access: Rc::new(made),
@@ -581,8 +596,8 @@ fn ordered(blocks: &[BlockInfo], old: &Access, view: &View<'_>, made: &Access) -
         return true;
     }
     match (view, old.channel) {
-        (View::Lane(order), None) => order.seen(old.lane, old.epoch),
-        (View::Lane(order), Some(channel)) => order.done(channel, old.lane, old.epoch),
+        (View::Lane(order, same), None) => (*same && old.what == What::Store) || order.seen(old.lane, old.epoch),
+        (View::Lane(order, _), Some(channel)) => order.done(channel, old.lane, old.epoch),
         (View::Op(_), None) => old.lane == made.lane || made.clock.seen.contains(old.lane, old.epoch),
         (View::Op(op), Some(channel)) => {
             made.clock.done.contains(channel, old.lane, old.epoch)

@@ -16,7 +16,7 @@ use crate::hook::{self, Access, At, SignalOp, SignalUpdate, Transfer, current};
 use crate::signal::Action;
 use crate::state::{DeviceState, FaultRecord};
 use crate::team::Peer;
-use crate::tile::Tile;
+use crate::tile::{Thread, Tile};
 use core::panic::Location;
 
 mod async_copy;
@@ -274,10 +274,9 @@ pub(crate) fn flush<G: Tile>(tile: G, ctx: u32) {
 
 #[track_caller]
 pub(crate) fn arrive<G: Tile, const QUIET: bool>(tile: G, _n: u32) {
+    tile.sync();
     if QUIET {
-        quiet(tile, context::DEFAULT);
-    } else {
-        tile.sync();
+        quiet(Thread, context::DEFAULT);
     }
 }
 
