@@ -4,6 +4,7 @@ use crate::async_copy::AsyncCopies;
 use crate::block::Block;
 use crate::failure::Failure;
 use crate::kernel::{Kernel, unrank};
+use crate::net::Fences;
 use crate::overflow;
 use crate::panics::{self, Note};
 use crate::stack::LaneStack;
@@ -85,6 +86,7 @@ pub(crate) struct Lane {
     /// It has looked at the clock since it last paused.
     pub(crate) read_clock: Cell<bool>,
     pub(crate) copies: AsyncCopies,
+    pub(crate) fences: Fences,
     block: Cell<*const Block>,
     yielder: Cell<*const Yielder<Resume, ()>>,
     fiber: RefCell<Option<Fiber>>,
@@ -110,6 +112,7 @@ impl Lane {
             calls: Cell::new(0),
             read_clock: Cell::new(false),
             copies: AsyncCopies::default(),
+            fences: Fences::default(),
             block: Cell::new(ptr::null()),
             yielder: Cell::new(ptr::null()),
             fiber: RefCell::new(None),
@@ -294,7 +297,7 @@ impl Lane {
         });
     }
 
-    fn record(&self) -> FaultRecord {
+    pub(crate) fn record(&self) -> FaultRecord {
         FaultRecord {
             ready: 1,
             kind: FaultKind::Panic as u32,

@@ -2,7 +2,7 @@
 
 use crate::lane::{Lane, Wait};
 use crate::memory;
-use crate::net::{Origin, Remote};
+use crate::net::{Local, Origin, Remote, Team};
 use crate::queue::Paused;
 use shmem::fault::FaultKind;
 use shmem::hook::{Access, At, Atomic, Group, Machine, Peer, Scope, SignalUpdate, Strength, Transfer, Watch};
@@ -14,11 +14,7 @@ const DYNAMIC: u64 = u64::MAX;
 
 impl Lane {
     fn origin(&self, ctx: u32, at: At) -> Origin<'_> {
-        Origin {
-            lane: &self.view,
-            ctx,
-            at,
-        }
+        Origin { lane: self, ctx, at }
     }
 
     /// Memory of a PE, which must exist and lie inside its heap.
@@ -28,7 +24,10 @@ impl Lane {
             self.fault_at(FaultKind::Pe, pe.into(), pes.into(), at);
         }
         match offset.checked_add(bytes) {
-            Some(end) if end <= heap => Remote { pe, offset },
+            Some(end) if end <= heap => {
+                self.admit(pe, at);
+                Remote { pe, offset }
+            }
             end => self.fault_at(FaultKind::Range, offset, end.unwrap_or(u64::MAX), at),
         }
     }
@@ -58,6 +57,24 @@ impl Lane {
         } else {
             self.count_call(at);
         }
+    }
+
+    /// Its member's part of this side of a transfer.
+    fn local(&self, transfer: &Transfer, mine: &Range<u64>) -> Local {
+        Local {
+            start: (transfer.local + mine.start) as *mut u8,
+            bytes: (mine.end - mine.start) as usize,
+            space: transfer.local_space,
+            block: std::ptr::from_ref(self.block()).addr(),
+        }
+    }
+
+    /// A signal, behind what the lanes of its `put_signal` have put.
+    fn signal_behind(&self, update: SignalUpdate, to: Peer, team: Option<Team>, at: At) {
+        self.count_call(at);
+        let origin = self.origin(to.ctx, at);
+        let to = self.remote(to.pe, update.offset, 8, at);
+        self.world().net.signal(origin, to.pe, update, team);
     }
 
     #[cold]
@@ -129,7 +146,11 @@ impl Lane {
     /// The last to arrive mostly goes on at once; sometimes the others go first, so that no program counts on either.
     fn maybe_give_way(&self) {
         let block = self.block();
-        if block.queue.rng.next().is_multiple_of(4) {
+        if block.queue.choose().is_some_and(|draw| draw.is_multiple_of(4)) {
+            let (pe, rank) = (block.home.pe, block.home.rank);
+            block
+                .queue
+                .note(|| format!("thread {} of block {rank} on PE {pe} gives way", self.rank));
             block.wake(self.rank / 32, 1 << (self.rank % 32));
             self.suspend();
         }
@@ -137,7 +158,7 @@ impl Lane {
 }
 
 /// Calls of a lane that don't wait, between two times that it gives way.
-const CALLS: u32 = 1 << 14;
+pub(crate) const CALLS: u32 = 1 << 14;
 
 /// A member's part of the bytes of a transfer: whole elements, one run each.
 fn share(transfer: &Transfer) -> Range<u64> {
@@ -212,12 +233,13 @@ impl Machine for Lane {
         }
     }
 
-    fn atomic_at(&self, offset: u64, bytes: u32, to: Peer, strength: Strength, atomic: &Atomic, at: At) -> u64 {
+    fn atomic_at(&self, offset: u64, bytes: u32, to: Peer, _: Strength, atomic: &Atomic, at: At) -> u64 {
         self.count_call(at);
         let word = self.remote(to.pe, offset, bytes.into(), at);
-        self.world()
-            .net
-            .atomic(self.origin(to.ctx, at), word, bytes, strength, atomic)
+        if atomic.fetches {
+            self.reach(to.pe, at);
+        }
+        self.world().net.atomic(self.origin(to.ctx, at), word, bytes, atomic)
     }
 
     fn fence_memory(&self, _: Scope, _: At) {
@@ -228,28 +250,20 @@ impl Machine for Lane {
         self.count_call(at);
         let to = self.remote(transfer.peer.pe, transfer.remote, transfer.bytes, at);
         let mine = share(transfer);
-        let bytes = (mine.end - mine.start) as usize;
-        if bytes > 0 {
+        let team = transfer.signal.map(|_| Team::of(self, transfer.group));
+        if !mine.is_empty() {
             let to = Remote {
                 offset: to.offset + mine.start,
                 ..to
             };
-            let source = (transfer.local + mine.start) as *const u8;
-            // SAFETY: the intrinsics promise a live source of `bytes` bytes; the target was checked.
-            unsafe {
-                self.world().net.put(
-                    self.origin(transfer.peer.ctx, at),
-                    to,
-                    source,
-                    bytes,
-                    !transfer.blocking,
-                );
-            };
+            let origin = self.origin(transfer.peer.ctx, at);
+            let (source, nbi) = (self.local(transfer, &mine), !transfer.blocking);
+            self.world().net.put(origin, to, source, transfer.element, nbi, team);
         }
         if let Some(update) = transfer.signal {
             self.sync(transfer.group, at);
             if transfer.rank == 0 {
-                self.signal(update, transfer.peer, false, at);
+                self.signal_behind(update, transfer.peer, team, at);
             }
         }
         if transfer.blocking {
@@ -261,23 +275,17 @@ impl Machine for Lane {
         self.count_call(at);
         let from = self.remote(transfer.peer.pe, transfer.remote, transfer.bytes, at);
         let mine = share(transfer);
-        let bytes = (mine.end - mine.start) as usize;
-        if bytes > 0 {
+        if transfer.blocking {
+            self.reach(transfer.peer.pe, at);
+        }
+        if !mine.is_empty() {
             let from = Remote {
                 offset: from.offset + mine.start,
                 ..from
             };
-            let destination = (transfer.local + mine.start) as *mut u8;
-            // SAFETY: the intrinsics promise a live destination of `bytes` bytes; the source was checked.
-            unsafe {
-                self.world().net.get(
-                    self.origin(transfer.peer.ctx, at),
-                    from,
-                    destination,
-                    bytes,
-                    !transfer.blocking,
-                );
-            };
+            let origin = self.origin(transfer.peer.ctx, at);
+            let (destination, nbi) = (self.local(transfer, &mine), !transfer.blocking);
+            self.world().net.get(origin, from, destination, nbi);
         }
         if transfer.blocking {
             self.sync(transfer.group, at);
@@ -295,28 +303,32 @@ impl Machine for Lane {
         self.count_call(at);
         let origin = self.origin(from.ctx, at);
         let from = self.remote(from.pe, offset, bytes.into(), at);
+        self.reach(from.pe, at);
         self.world().net.g(origin, from, bytes)
     }
 
-    fn signal(&self, update: SignalUpdate, to: Peer, relaxed: bool, at: At) {
-        self.count_call(at);
-        let origin = self.origin(to.ctx, at);
-        let to = self.remote(to.pe, update.offset, 8, at);
-        self.world().net.signal(origin, to.pe, update, relaxed);
+    fn signal(&self, update: SignalUpdate, to: Peer, _relaxed: bool, at: At) {
+        self.signal_behind(update, to, None, at);
     }
 
     fn fence(&self, group: Group, ctx: u32, at: At) {
         // All members' earlier operations come before each member's later ones.
         self.sync(group, at);
+        self.meet_error(Some(ctx), at);
         self.world().net.fence(self.origin(ctx, at));
     }
 
     fn quiet(&self, group: Group, ctx: u32, at: At) {
-        self.world().net.quiet(self.origin(ctx, at));
+        self.count_call(at);
+        self.meet_error(Some(ctx), at);
+        while !self.world().net.quiet(self.origin(ctx, at)) {
+            self.frozen(at);
+        }
         self.sync(group, at);
     }
 
     fn flush(&self, group: Group, ctx: u32, at: At) {
+        self.meet_error(Some(ctx), at);
         self.world().net.flush(self.origin(ctx, at));
         self.sync(group, at);
     }
@@ -325,6 +337,7 @@ impl Machine for Lane {
         if self.must_not_wait() {
             self.leave();
         }
+        self.meet_error(None, at);
         self.wait.set(Wait::Memory(*watch));
         self.at.set(Some(at));
         let block = self.block();
