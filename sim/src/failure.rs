@@ -87,6 +87,7 @@ fn kind_text(record: &FaultRecord) -> String {
         Some(FaultKind::Length) => format!("the destination has {a} elements, the source {b}"),
         Some(FaultKind::TimeLimit) => format!("waited {b} ns; the value last seen is {a}"),
         Some(FaultKind::PeerFailed) => "another PE has failed".to_owned(),
+        Some(FaultKind::Network) => format!("the network could not complete an operation to PE {a}"),
         Some(FaultKind::Panic) => "panicked".to_owned(),
         Some(FaultKind::Tile) => format!("a tile of {a} threads does not divide a block of {b}"),
         Some(FaultKind::Slot) => format!("there is no barrier slot {a}, only {b} of them"),

@@ -5,6 +5,7 @@ use crate::block::Block;
 use crate::check::{LaneId, Order};
 use crate::failure::Failure;
 use crate::kernel::{Kernel, unrank};
+use crate::net::Fences;
 use crate::overflow;
 use crate::panics::{self, Note};
 use crate::stack::LaneStack;
@@ -89,6 +90,7 @@ pub(crate) struct Lane {
     /// It has looked at the clock since it last paused.
     pub(crate) read_clock: Cell<bool>,
     pub(crate) copies: AsyncCopies,
+    pub(crate) fences: Fences,
     /// What it knows of the order of events, where that is checked.
     pub(crate) order: RefCell<Order>,
     /// The kind of call that it waits in, where it is one of a tile.
@@ -119,6 +121,7 @@ impl Lane {
             calls: Cell::new(0),
             read_clock: Cell::new(false),
             copies: AsyncCopies::default(),
+            fences: Fences::default(),
             order: RefCell::new(Order::new(LaneId {
                 block: number,
                 thread: rank as u16,
@@ -308,7 +311,7 @@ impl Lane {
         });
     }
 
-    fn record(&self) -> FaultRecord {
+    pub(crate) fn record(&self) -> FaultRecord {
         FaultRecord {
             ready: 1,
             kind: FaultKind::Panic as u32,

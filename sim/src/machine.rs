@@ -4,10 +4,10 @@ use crate::block::bits;
 use crate::check::{self, Channel, Checker, Issue, Kind, Order, Run};
 use crate::lane::{Lane, SYNC, Wait};
 use crate::memory;
-use crate::net::{Origin, Remote};
+use crate::net::{Local, Origin, Remote, Team};
 use crate::queue::Paused;
 use shmem::fault::FaultKind;
-use shmem::hook::{Access, At, Atomic, Group, Machine, Peer, Scope, SignalOp, SignalUpdate, Space, Strength, Transfer, Watch};
+use shmem::hook::{Access, At, Atomic, Group, Machine, Peer, Scope, SignalOp, SignalUpdate, Strength, Transfer, Watch};
 use shmem::state::FaultRecord;
 use std::ops::Range;
 use std::rc::Rc;
@@ -18,10 +18,9 @@ const DYNAMIC: u64 = u64::MAX;
 impl Lane {
     fn origin<'a>(&'a self, ctx: u32, at: At, checked: Option<&'a Rc<check::Op>>) -> Origin<'a> {
         Origin {
-            lane: &self.view,
+            lane: self,
             ctx,
             at,
-            space: Space::Symmetric,
             checked,
         }
     }
@@ -57,7 +56,10 @@ impl Lane {
             self.fault_at(FaultKind::Pe, pe.into(), pes.into(), at);
         }
         match offset.checked_add(bytes) {
-            Some(end) if end <= heap => Remote { pe, offset },
+            Some(end) if end <= heap => {
+                self.admit(pe, at);
+                Remote { pe, offset }
+            }
             end => self.fault_at(FaultKind::Range, offset, end.unwrap_or(u64::MAX), at),
         }
     }
@@ -87,6 +89,32 @@ impl Lane {
         } else {
             self.count_call(at);
         }
+    }
+
+    /// Its member's part of this side of a transfer.
+    fn local(&self, transfer: &Transfer, mine: &Range<u64>) -> Local {
+        Local {
+            start: (transfer.local + mine.start) as *mut u8,
+            bytes: (mine.end - mine.start) as usize,
+            space: transfer.local_space,
+            block: std::ptr::from_ref(self.block()).addr(),
+        }
+    }
+
+    /// A signal, behind what the lanes of its `put_signal` have put.
+    fn signal_behind(
+        &self,
+        update: SignalUpdate,
+        to: Peer,
+        team: Option<Team>,
+        checked: Option<Rc<check::Op>>,
+        at: At,
+    ) {
+        self.count_call(at);
+        let origin = self.origin(to.ctx, at, checked.as_ref());
+        let to = self.remote(to.pe, update.offset, 8, at);
+        self.world().net.signal(origin, to.pe, update, team);
+        self.end_if_failed();
     }
 
     #[cold]
@@ -185,7 +213,11 @@ impl Lane {
     /// The last to arrive mostly goes on at once; sometimes the others go first, so that no program counts on either.
     fn maybe_give_way(&self) {
         let block = self.block();
-        if block.queue.rng.next().is_multiple_of(4) {
+        if block.queue.choose().is_some_and(|draw| draw.is_multiple_of(4)) {
+            let (pe, rank) = (block.home.pe, block.home.rank);
+            block
+                .queue
+                .note(|| format!("thread {} of block {rank} on PE {pe} gives way", self.rank));
             block.wake(self.rank / 32, 1 << (self.rank % 32));
             self.suspend();
         }
@@ -193,7 +225,7 @@ impl Lane {
 }
 
 /// Calls of a lane that don't wait, between two times that it gives way.
-const CALLS: u32 = 1 << 14;
+pub(crate) const CALLS: u32 = 1 << 14;
 
 /// A member's part of the bytes of a transfer: whole elements, one run each.
 fn share(transfer: &Transfer) -> Range<u64> {
@@ -278,6 +310,9 @@ impl Machine for Lane {
     fn atomic_at(&self, offset: u64, bytes: u32, to: Peer, strength: Strength, atomic: &Atomic, at: At) -> u64 {
         self.count_call(at);
         let word = self.remote(to.pe, offset, bytes.into(), at);
+        if atomic.fetches {
+            self.reach(to.pe, at);
+        }
         let issue = Issue::Atomic {
             strength,
             fetches: atomic.fetches,
@@ -286,7 +321,7 @@ impl Machine for Lane {
         let old = self
             .world()
             .net
-            .atomic(self.origin(to.ctx, at, checked.as_ref()), word, bytes, strength, atomic);
+            .atomic(self.origin(to.ctx, at, checked.as_ref()), word, bytes, atomic);
         self.end_if_failed();
         if let Some(op) = checked.filter(|_| atomic.fetches) {
             let acquires = matches!(strength, Strength::Acquire | Strength::AcqRel);
@@ -305,35 +340,30 @@ impl Machine for Lane {
         self.count_call(at);
         let to = self.remote(transfer.peer.pe, transfer.remote, transfer.bytes, at);
         let mine = share(transfer);
-        let bytes = (mine.end - mine.start) as usize;
+        let team = transfer.signal.map(|_| Team::of(self, transfer.group));
         let (issue, call) = match transfer.signal {
             Some(_) => (Issue::PutSignal, "put_signal"),
             None => (Issue::Put { nbi: !transfer.blocking }, "put"),
         };
         self.order.borrow_mut().no_part();
-        if bytes > 0 {
+        if !mine.is_empty() {
             let to = Remote {
                 offset: to.offset + mine.start,
                 ..to
             };
-            let source = (transfer.local + mine.start) as *const u8;
             let mut checked = self.issue(issue, transfer.peer, at);
             if let Some(update) = transfer.signal.filter(|update| update.op == SignalOp::Add) {
                 let counter = self.world().memory.heaps.base(to.pe) as u64 + update.offset;
                 checked = checked.map(|op| Checker::counted(op, counter));
             }
-            let origin = Origin {
-                space: transfer.local_space,
-                ..self.origin(transfer.peer.ctx, at, checked.as_ref())
-            };
-            // SAFETY: the intrinsics promise a live source of `bytes` bytes; the target was checked.
-            unsafe { self.world().net.put(origin, to, source, bytes, !transfer.blocking) };
+            let origin = self.origin(transfer.peer.ctx, at, checked.as_ref());
+            let (source, nbi) = (self.local(transfer, &mine), !transfer.blocking);
+            self.world().net.put(origin, to, source, transfer.element, nbi, team);
             self.end_if_failed();
         }
         if let Some(update) = transfer.signal {
             self.sync_in(call, transfer.group, at);
             if transfer.rank == 0 {
-                self.remote(transfer.peer.pe, update.offset, 8, at);
                 let issue = match update.op {
                     SignalOp::Set => Issue::TailSet,
                     SignalOp::Add => Issue::TailAdd,
@@ -341,10 +371,7 @@ impl Machine for Lane {
                 let Peer { pe, ctx } = transfer.peer;
                 let checked = self.issue(issue, transfer.peer, at);
                 let checked = checked.map(|op| Checker::tail(op, Channel { ctx, pe }, self.parts(transfer.group)));
-                self.world()
-                    .net
-                    .signal(self.origin(ctx, at, checked.as_ref()), pe, update, false);
-                self.end_if_failed();
+                self.signal_behind(update, transfer.peer, team, checked, at);
             }
         }
         if transfer.blocking {
@@ -356,20 +383,18 @@ impl Machine for Lane {
         self.count_call(at);
         let from = self.remote(transfer.peer.pe, transfer.remote, transfer.bytes, at);
         let mine = share(transfer);
-        let bytes = (mine.end - mine.start) as usize;
-        if bytes > 0 {
+        if transfer.blocking {
+            self.reach(transfer.peer.pe, at);
+        }
+        if !mine.is_empty() {
             let from = Remote {
                 offset: from.offset + mine.start,
                 ..from
             };
-            let destination = (transfer.local + mine.start) as *mut u8;
             let checked = self.issue(Issue::Get { nbi: !transfer.blocking }, transfer.peer, at);
-            let origin = Origin {
-                space: transfer.local_space,
-                ..self.origin(transfer.peer.ctx, at, checked.as_ref())
-            };
-            // SAFETY: the intrinsics promise a live destination of `bytes` bytes; the source was checked.
-            unsafe { self.world().net.get(origin, from, destination, bytes, !transfer.blocking) };
+            let origin = self.origin(transfer.peer.ctx, at, checked.as_ref());
+            let (destination, nbi) = (self.local(transfer, &mine), !transfer.blocking);
+            self.world().net.get(origin, from, destination, nbi);
             self.end_if_failed();
         }
         if transfer.blocking {
@@ -388,6 +413,7 @@ impl Machine for Lane {
     fn g(&self, offset: u64, bytes: u32, from: Peer, at: At) -> u128 {
         self.count_call(at);
         let word = self.remote(from.pe, offset, bytes.into(), at);
+        self.reach(from.pe, at);
         let checked = self.issue(Issue::G, from, at);
         let value = self.world().net.g(self.origin(from.ctx, at, checked.as_ref()), word, bytes);
         self.end_if_failed();
@@ -395,28 +421,29 @@ impl Machine for Lane {
     }
 
     fn signal(&self, update: SignalUpdate, to: Peer, relaxed: bool, at: At) {
-        self.count_call(at);
-        let word = self.remote(to.pe, update.offset, 8, at);
         let issue = match update.op {
+            _ if update.offset < self.world().system_bytes() => Issue::Sync { relaxed },
             SignalOp::Set => Issue::SignalSet { relaxed },
             SignalOp::Add => Issue::SignalAdd { relaxed },
         };
         let checked = self.issue(issue, to, at);
-        self.world()
-            .net
-            .signal(self.origin(to.ctx, at, checked.as_ref()), word.pe, update, relaxed);
-        self.end_if_failed();
+        self.signal_behind(update, to, None, checked, at);
     }
 
     fn fence(&self, group: Group, ctx: u32, at: At) {
         // All members' earlier operations come before each member's later ones.
         self.sync_in("fence", group, at);
+        self.meet_error(Some(ctx), at);
         self.check(|check, order| check.fence(order, ctx));
         self.world().net.fence(self.origin(ctx, at, None));
     }
 
     fn quiet(&self, group: Group, ctx: u32, at: At) {
-        self.world().net.quiet(self.origin(ctx, at, None));
+        self.count_call(at);
+        self.meet_error(Some(ctx), at);
+        while !self.world().net.quiet(self.origin(ctx, at, None)) {
+            self.frozen(at);
+        }
         self.check(|check, order| check.quiet(order, ctx));
         self.sync_in("quiet", group, at);
         // What the others have quieted is behind each member as well.
@@ -426,6 +453,7 @@ impl Machine for Lane {
     }
 
     fn flush(&self, group: Group, ctx: u32, at: At) {
+        self.meet_error(Some(ctx), at);
         self.world().net.flush(self.origin(ctx, at, None));
         self.check(|check, order| check.flush(order, ctx));
         self.sync_in("flush", group, at);
@@ -435,6 +463,7 @@ impl Machine for Lane {
         if self.must_not_wait() {
             self.leave();
         }
+        self.meet_error(None, at);
         self.wait.set(Wait::Memory(*watch));
         self.at.set(Some(at));
         let block = self.block();

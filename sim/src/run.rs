@@ -1,9 +1,12 @@
 //! A world for one launch: what tests and examples of kernels need.
 
+use crate::choices::Notes;
 use crate::config::Config;
 use crate::engine::{Engine, StreamId};
 use crate::failure::Failure;
 use crate::kernel::{KernelJob, LaneBody};
+use crate::net::{Fault, Path};
+use crate::seed::Seed;
 use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,7 +56,7 @@ pub fn run(pes: u32, grid: u32, block: u32, kernel: impl Fn() + Send + Sync) -> 
 #[must_use = "a launch is made by `run`"]
 pub struct Sim {
     config: Config,
-    seed: Option<u64>,
+    seed: Option<Seed>,
     grid: [u32; 3],
     block: [u32; 3],
     shared_bytes: usize,
@@ -116,10 +119,39 @@ impl Sim {
 
     /// The seed, instead of that of `SHMEM_SIM_SEED`.
     pub fn seed(self, seed: u64) -> Self {
+        self.replay(seed.into())
+    }
+
+    /// As [`seed`](Self::seed), with those of its random decisions that are made: see [`Found::replay`](crate::Found).
+    pub fn replay(self, seed: Seed) -> Self {
         Self {
             seed: Some(seed),
             ..self
         }
+    }
+
+    /// What carries operations between nodes, instead of what `SHMEM_SIM_PATH` says. Over another than
+    /// [`Path::LoadStore`] each PE is a node of its own, unless [`node_pes`](Self::node_pes) is set.
+    pub fn path(mut self, path: Path) -> Self {
+        self.config.path = Some(path);
+        self
+    }
+
+    /// PEs of a node: they reach each other by load and store.
+    pub fn node_pes(mut self, node_pes: u32) -> Self {
+        self.config.node_pes = Some(node_pes);
+        self
+    }
+
+    /// Something that breaks; called again, one thing more.
+    pub fn fault(mut self, fault: Fault) -> Self {
+        self.config.faults.push(fault);
+        self
+    }
+
+    pub(crate) fn notes(mut self, notes: Notes) -> Self {
+        self.config.notes = Some(notes);
+        self
     }
 
     /// Bytes of each PE's heap: address space, 1 GiB if not set.
@@ -150,10 +182,11 @@ impl Sim {
         let unmade = |error: &dyn std::fmt::Display| Failure::Launch {
             report: error.to_string(),
         };
-        self.config.seed = match self.seed {
+        let seed = match self.seed {
             Some(seed) => seed,
-            None => seed_from_env().map_err(|error| unmade(&error))?,
+            None => Seed::from_env().map_err(|error| unmade(&error))?.unwrap_or_default(),
         };
+        (self.config.seed, self.config.choices) = (seed.number, seed.choices);
         let (pes, seed) = (self.config.pes, self.config.seed);
         let kernel: Arc<dyn Fn() + Send + Sync + '_> = Arc::new(kernel);
         // SAFETY: the engine below holds all other clones. It is dropped before this function returns, also when it
@@ -187,21 +220,5 @@ impl Sim {
             lane_switches: engine.lane_switches(),
             seed,
         })
-    }
-}
-
-/// The seed that `SHMEM_SIM_SEED` holds, or 0.
-///
-/// # Errors
-/// It holds something else than a number.
-pub fn seed_from_env() -> Result<u64, crate::SimError> {
-    let variable = "SHMEM_SIM_SEED";
-    match std::env::var(variable) {
-        Ok(value) => value.parse().map_err(|_| crate::SimError::Environment {
-            variable,
-            value,
-            wanted: "a number",
-        }),
-        Err(_) => Ok(0),
     }
 }

@@ -76,7 +76,8 @@ fn a_signal_arrives_behind_its_data() {
                     for i in Block.strided(100) {
                         source.store(i, round * 1000 + u64::from(me));
                     }
-                    Block.sync();
+                    // Keeps this round's data behind the last one's, and syncs.
+                    fence(Block);
                     put_signal(Block, target, source, ready.set(round), (me + 1) % n);
                     wait_until(Block, ready, ge(round));
                     let from = u64::from((me + n - 1) % n);

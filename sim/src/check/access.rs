@@ -22,6 +22,8 @@ pub(crate) enum What {
     Fetched,
     /// What an nbi put reads here.
     Source,
+    /// A PE's word of a sync or barrier.
+    Sync,
     SignalSet,
     SignalAdd,
     Atomic,
@@ -38,7 +40,7 @@ impl What {
     fn strong(self) -> bool {
         matches!(
             self,
-            Self::StrongLoad | Self::StrongStore | Self::P | Self::G | Self::SignalSet | Self::SignalAdd | Self::Atomic
+            Self::StrongLoad | Self::StrongStore | Self::P | Self::Sync | Self::G | Self::SignalSet | Self::SignalAdd | Self::Atomic
         )
     }
 
@@ -55,6 +57,7 @@ impl What {
             Self::Get => "get",
             Self::Fetched => "get_nbi",
             Self::Source => "put_nbi",
+            Self::Sync => "sync",
             Self::SignalSet => "signal set",
             Self::SignalAdd => "counter add",
             Self::Atomic => "atomic",

@@ -124,7 +124,6 @@ fn read_too_soon(checker: &Checker, inner: &Inner, write: &Access, read: &Access
         if !told.acquired {
             return relaxed_wait(told, outcome);
         }
-        let system = told.by.what == What::SignalSet && told.by.at.file().ends_with("collective.rs");
         if elsewhere || told.by.channel.is_some_and(|c| c.ctx != channel.ctx) {
             return (
                 BugKind::WrongContext,
@@ -136,7 +135,7 @@ fn read_too_soon(checker: &Checker, inner: &Inner, write: &Access, read: &Access
                     .to_owned(),
             );
         }
-        if system || told.by.what == What::StrongStore {
+        if matches!(told.by.what, What::Sync | What::StrongStore) {
             return missing_quiet(inner, write, outcome);
         }
         return (

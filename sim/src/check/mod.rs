@@ -69,6 +69,8 @@ pub(crate) enum Issue {
     Put { nbi: bool },
     PutSignal,
     P,
+    /// A PE tells another that it is at a sync or barrier.
+    Sync { relaxed: bool },
     SignalSet { relaxed: bool },
     SignalAdd { relaxed: bool },
     /// The signal of a put_signal, once all members have issued their data.
@@ -308,6 +310,7 @@ impl Checker {
             Issue::Put { .. } => What::Put,
             Issue::PutSignal => What::PutSignal,
             Issue::P => What::P,
+            Issue::Sync { .. } => What::Sync,
             Issue::SignalSet { .. } | Issue::TailSet => What::SignalSet,
             Issue::SignalAdd { .. } | Issue::TailAdd => What::SignalAdd,
             Issue::Atomic { .. } => What::Atomic,
@@ -331,6 +334,7 @@ impl Checker {
             _ => {
                 let released = match issue {
                     Issue::SignalSet { relaxed: false }
+                    | Issue::Sync { relaxed: false }
                     | Issue::SignalAdd { relaxed: false }
                     | Issue::TailSet
                     | Issue::TailAdd
