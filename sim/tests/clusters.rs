@@ -56,7 +56,7 @@ fn threads_that_end_are_not_waited_for() {
         .block(33)
         .cluster(4)
         .run(|| {
-            if Cluster.block_rank() != 2 && Cluster.rank() % 2 == 0 {
+            if Cluster.block_rank() != 2 && Cluster.rank().is_multiple_of(2) {
                 Cluster.sync();
             }
         })
