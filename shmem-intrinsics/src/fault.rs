@@ -46,6 +46,8 @@ kinds! {
     Tile = 10,
     /// A barrier slot that does not exist: slot `a`, slots `b`.
     Slot = 11,
+    /// An mbarrier of no or too many arrivals: arrivals `a`, at most `b`.
+    Arrivals = 20,
 }
 
 /// Records the fault, tells every PE, ends the thread.

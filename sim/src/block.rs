@@ -3,6 +3,7 @@
 //! A lane that arrives somewhere notes what it waits for and sets its bit; the last one to arrive releases the others and
 //! goes on itself. Lanes that have ended count nowhere, as on a GPU.
 
+use crate::cluster::Cluster;
 use crate::kernel::{Kernel, LaneBody};
 use crate::lane::Lane;
 use crate::meet::{Arrived, Grid};
@@ -23,11 +24,14 @@ pub(crate) struct Block {
     pub(crate) lanes: Box<[Lane]>,
     pub(crate) warps: Box<[Warp]>,
     pub(crate) shared: SharedMemory,
+    pub(crate) cluster: Rc<Cluster>,
     pub(crate) grid: Rc<Grid>,
     /// Lanes at the block's barrier.
     pub(crate) at_barrier: Arrived,
     /// Lanes at that of their group of warps.
     pub(crate) at_warps: Arrived,
+    /// Lanes at the cluster's.
+    pub(crate) at_cluster: Arrived,
     /// Lanes at the grid's.
     pub(crate) at_grid: Arrived,
     live: Cell<u32>,
@@ -161,7 +165,7 @@ impl Block {
         kernel: Kernel,
         home: Home,
         body: Arc<LaneBody>,
-        grid: &Rc<Grid>,
+        (cluster, grid): (&Rc<Cluster>, &Rc<Grid>),
     ) -> Rc<Self> {
         let threads = kernel.threads();
         let arrived = || Arrived::new(threads.div_ceil(32));
@@ -177,15 +181,18 @@ impl Block {
             home,
             body,
             shared: SharedMemory::default(),
+            cluster: Rc::clone(cluster),
             grid: Rc::clone(grid),
             at_barrier: arrived(),
             at_warps: arrived(),
+            at_cluster: arrived(),
             at_grid: arrived(),
             live: Cell::new(threads),
         });
         for lane in &block.lanes {
             lane.enter(&block);
         }
+        cluster.add(&block);
         for warp in 0..block.warps.len() as u32 {
             queue.push(WarpId { slot: home.slot, warp });
         }

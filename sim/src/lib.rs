@@ -39,6 +39,7 @@
 
 mod async_copy;
 mod block;
+mod cluster;
 mod config;
 mod desk;
 mod engine;

@@ -1,5 +1,6 @@
 //! What a lane's calls do: the simulator's side of the intrinsics' hook.
 
+use crate::block::Block;
 use crate::lane::{Lane, Wait};
 use crate::memory;
 use crate::net::{Origin, Remote};
@@ -47,6 +48,15 @@ impl Lane {
         };
         record.locate(at);
         self.fault(&record)
+    }
+
+    /// A block's shared array of this identity.
+    fn array(&self, block: &Block, id: u64, bytes: usize, at: At) -> *mut u8 {
+        block.shared.array(id, bytes).unwrap_or_else(|first| {
+            let message =
+                format!("a shared array of {first} bytes is asked for again with {bytes}: one array has one size");
+            self.misuse(at, message)
+        })
     }
 
     /// Goes on, where the lane was the last to come to a barrier of the block or wider; waits for it else.
@@ -171,6 +181,11 @@ impl Machine for Lane {
                 self.wait.set(Wait::Warps { first, count });
                 self.at.set(Some(at));
                 self.wait_unless(block.arrive_at_warps(self.rank, first, count), at);
+            }
+            Group::Cluster => {
+                self.wait.set(Wait::Cluster);
+                self.at.set(Some(at));
+                self.wait_unless(self.block().arrive_at_cluster(self.rank), at);
             }
             Group::Grid => {
                 self.wait.set(Wait::Grid);
@@ -334,12 +349,15 @@ impl Machine for Lane {
         self.suspend();
     }
 
+    fn first_shared(&self, id: u64, bytes: usize, at: At) -> *mut u8 {
+        let Some(first) = self.block().cluster.first() else {
+            self.misuse(at, "the first block of the cluster has ended".to_owned());
+        };
+        self.array(&first, id, bytes, at)
+    }
+
     fn shared(&self, id: u64, bytes: usize, at: At) -> *mut u8 {
-        self.block().shared.array(id, bytes).unwrap_or_else(|first| {
-            let message =
-                format!("a shared array of {first} bytes is asked for again with {bytes}: one array has one size");
-            self.misuse(at, message)
-        })
+        self.array(self.block(), id, bytes, at)
     }
 
     fn dynamic_shared(&self) -> (*mut u8, usize) {

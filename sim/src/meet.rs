@@ -54,7 +54,7 @@ impl Grid {
 /// Lanes of a block that are at a barrier.
 #[derive(Default)]
 pub(crate) struct Arrived {
-    count: Cell<u32>,
+    pub(crate) count: Cell<u32>,
     /// By warp.
     lanes: Box<[Cell<u32>]>,
 }
@@ -72,7 +72,7 @@ impl Arrived {
         self.lanes[warp].get()
     }
 
-    fn add(&self, thread: u32) {
+    pub(crate) fn add(&self, thread: u32) {
         let lanes = &self.lanes[thread as usize / 32];
         lanes.set(lanes.get() | 1 << (thread % 32));
         self.count.set(self.count.get() + 1);
@@ -127,13 +127,13 @@ impl Block {
     }
 
     /// The lane that runs has woken the others and itself with them: it goes on without.
-    fn unready(&self, thread: u32) {
+    pub(crate) fn unready(&self, thread: u32) {
         let ready = &self.warps[thread as usize / 32].ready;
         ready.set(ready.get() & !(1 << (thread % 32)));
     }
 
     /// Lets the lanes at a barrier go on.
-    fn leave(&self, barrier: &Arrived) {
+    pub(crate) fn leave(&self, barrier: &Arrived) {
         for warp in 0..self.warps.len() as u32 {
             self.leave_warp(barrier, warp);
         }
@@ -154,6 +154,7 @@ impl Block {
         if all(&self.at_grid) {
             self.grid.arrive();
         }
+        self.cluster.open();
         let warp = thread / 32;
         if self.at_warps.lanes(warp as usize) != 0 {
             let (first, count) = self.warps[warp as usize].group.get();
