@@ -33,6 +33,7 @@
 
 mod advice;
 mod arch;
+mod before_90;
 mod cuda_builder;
 mod device;
 mod diagnostics;

@@ -1,6 +1,6 @@
 //! The last step: the compiler's PTX becomes PTX that a driver loads.
 
-use crate::{error::Error, limits, ptx_version};
+use crate::{before_90, error::Error, limits, ptx_version};
 
 /// Starts a comment that a kernel leaves by `global_asm!` to get its launch bounds, which rustc has no attribute for:
 /// `// shmem-entry <symbol> reqntid 512,1,1`.
@@ -50,7 +50,7 @@ impl Fault {
 }
 
 /// Moves launch bounds from comments to their entries, refuses functions that nothing defines and declarations that
-/// no driver takes, and raises `.version` to what the instructions need.
+/// no driver takes, gives older architectures their instructions, and raises `.version` to what the instructions need.
 pub(crate) fn finish(ptx: &str) -> Result<String, Fault> {
     let undefined = undefined_functions(ptx);
     if !undefined.is_empty() {
@@ -61,7 +61,7 @@ pub(crate) fn finish(ptx: &str) -> Result<String, Fault> {
         return Err(Fault::Limits(broken));
     }
     let bounded = apply_bounds(ptx, &bounds(ptx)?);
-    Ok(ptx_version::raise(&bounded))
+    Ok(ptx_version::raise(&before_90::replace(bounded)))
 }
 
 /// A directive for one entry, ready to be printed.

@@ -112,6 +112,7 @@ impl DeviceFault {
                 ),
             },
             FaultKind::Slot => write!(f, "barrier slot {a} does not exist, there are {b}"),
+            FaultKind::Arrivals => write!(f, "an mbarrier of {a} arrivals was asked for: 1 to {b} can be counted"),
             other => write!(f, "{other:?} (a = {a}, b = {b})"),
         }
     }

@@ -131,6 +131,11 @@ impl Header {
         Ok(Self { arch, exact, layout })
     }
 
+    /// Blocks that a cluster may have: images for architectures without clusters take each block for one.
+    pub(crate) fn largest_cluster(&self) -> u32 {
+        if self.arch >= 90 { 8 } else { 1 }
+    }
+
     /// Refuses PTX that the device can't run or that would misread what this program writes.
     pub(crate) fn check(&self, kernel: &str, device: u32) -> Result<(), ImageError> {
         if self.layout != LAYOUT {

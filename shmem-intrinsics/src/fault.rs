@@ -48,6 +48,8 @@ kinds! {
     Slot = 11,
     /// An operation that the network could not complete: the PE that it was for `a`, the NIC's syndrome `b`.
     Network = 12,
+    /// An mbarrier of no or too many arrivals: arrivals `a`, at most `b`.
+    Arrivals = 20,
 }
 
 /// Records the fault, tells every PE, ends the thread.

@@ -29,6 +29,8 @@ pub struct Lane {
     pub grid_dim: [u32; 3],
     /// Threads in a block.
     pub block_dim: [u32; 3],
+    /// Blocks in a cluster, which are neighbours along x.
+    pub cluster: u32,
 }
 
 /// What kind of memory an address lies in.
@@ -242,6 +244,8 @@ pub trait Machine {
     fn pause(&self, watch: &Watch, at: At);
     /// The block's array of this identity, aligned to 16; what it holds at the block's start is unspecified.
     fn shared(&self, id: u64, bytes: usize, at: At) -> *mut u8;
+    /// The same array of the first block of the cluster, which has asked for it and has not ended.
+    fn first_shared(&self, id: u64, bytes: usize, at: At) -> *mut u8;
     /// The block's dynamic shared memory and its size in bytes.
     fn dynamic_shared(&self) -> (*mut u8, usize);
     /// cp.async: begins to copy one element; it is in place after `wait_async`, once its group is committed.

@@ -3,7 +3,7 @@
 //! | file | what it holds | NVSHMEM |
 //! |---|---|---|
 //! | [`team`] | [`my_pe`], [`n_pes`], [`Team`], [`Target`]: who | `nvshmem_my_pe`, `nvshmem_team_t` |
-//! | [`tile`] | [`Thread`], [`SubWarp`], [`Warp`](type@Warp), [`WarpGroup`], [`Block`], [`Grid`]: how many threads call together | suffixes `_warp`, `_block` |
+//! | [`tile`] | [`Thread`], [`SubWarp`], [`Warp`](type@Warp), [`WarpGroup`], [`Block`], [`Cluster`], [`Grid`]: how many threads call together | suffixes `_warp`, `_block` |
 //! | [`sym`] | [`SymSlice`], [`Sym`]: the same object on every PE | pointers into the symmetric heap |
 //! | [`global`], [`mod@shared`] | [`Global`], [`Shared`]: memory of one device, of one block | device pointers, `__shared__` |
 //! | [`rma`] | [`p`], [`g`], [`put`], [`put_nbi`], [`put_signal`] | `nvshmem_p`, `nvshmem_putmem` .. |
@@ -24,6 +24,7 @@
 //! | [`registers`] | [`read`], [`write()`]: runs of elements in registers | |
 //! | [`computed`](mod@computed), [`field`](mod@field), [`hint`] | sources computed on the way; fields of elements; cache hints | |
 //! | [`async_copy`] | copies into shared memory that go on meanwhile | CUDA `__pipeline_memcpy_async` |
+//! | [`mbarrier`] | barriers in shared memory, arrived at and waited for apart | CUDA `cuda::barrier` |
 //! | [`print`](mod@print) | [`gpu_println!`] | CUDA `printf` |
 //! | [`math`], [`vector`], [`time`] | float functions, vectors and halves, clocks | CUDA |
 //! | [`fault`], [`state`] | what happens on an error; what a kernel knows of its PE | |
@@ -66,6 +67,7 @@ pub mod hint;
 pub mod hook;
 mod kernel;
 pub mod math;
+pub mod mbarrier;
 pub mod order;
 pub mod print;
 pub mod ptr;
@@ -103,6 +105,7 @@ pub use get::{Destination, get, get_nbi};
 pub use global::Global;
 pub use half::{bf16, f16};
 pub use kernel::*;
+pub use mbarrier::{MBarrier, MBarrierWord};
 pub use order::{fence, flush, quiet};
 pub use print::gpu_println;
 pub use ptr::{PeerPtr, ptr};
@@ -159,7 +162,7 @@ pub use strided::{iget, iget_nbi, iput, iput_nbi};
 pub use sym::{Sym, SymSlice};
 pub use team::{Target, Team, my_pe, n_pes, node, world};
 pub use test::{test, test_all, test_any, test_some};
-pub use tile::{Block, Grid, InBlock, SubWarp, Thread, Tile, Warp, WarpGroup};
+pub use tile::{Block, Cluster, Grid, InBlock, SubWarp, Thread, Tile, Warp, WarpGroup};
 pub use vector::{Bf16x2, F16x2};
 pub use wait::{eq, ge, gt, le, lt, ne, spin_until, wait_until};
 pub use wait_many::{wait_until_all, wait_until_any, wait_until_some};
@@ -171,7 +174,7 @@ pub mod prelude {
     pub use crate::collective::Collective;
     pub use crate::math::{F32Ext, FloatExt};
     pub use crate::reduce::Reduce;
-    pub use crate::tile::{Block, Grid, InBlock, SubWarp, Thread, Tile, Warp, WarpGroup};
+    pub use crate::tile::{Block, Cluster, Grid, InBlock, SubWarp, Thread, Tile, Warp, WarpGroup};
     pub use crate::wait::{eq, ge, gt, le, lt, ne};
     pub use crate::{
         Counter, CounterWord, Global, KernelArg, Pod, Shared, Signal, SignalWord, Sym, SymSlice, Target, Team,

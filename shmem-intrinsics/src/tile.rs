@@ -10,13 +10,16 @@
 //! | [`SubWarp`], [`Warp`](type@Warp) | 1 to 32 lanes of a warp | `bar.warp.sync` |
 //! | [`WarpGroup`] | 2 to 32 warps of a block | a word in shared memory |
 //! | [`Block`] | a block | `barrier.sync` |
+//! | [`Cluster`] | the blocks of a cluster | `barrier.sync`, `barrier.cluster` |
 //! | [`Grid`] | all blocks of a collective kernel | `barrier.sync`, and a word in device memory |
 //!
 //! Tiles of one's own implement [`Tile`].
 
+mod cluster;
 mod grid;
 mod warp_group;
 
+pub use cluster::Cluster;
 pub use grid::Grid;
 pub(crate) use warp_group::BYTES as GROUP_BYTES;
 pub use warp_group::WarpGroup;
@@ -217,6 +220,8 @@ pub enum Group {
     },
     /// All threads of its block.
     Block,
+    /// All threads of the blocks of its cluster.
+    Cluster,
     /// All threads of its grid.
     Grid,
 }

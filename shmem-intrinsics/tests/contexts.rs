@@ -76,6 +76,9 @@ impl Machine for Recorder {
     fn shared(&self, _: u64, _: usize, _: At) -> *mut u8 {
         unreachable!("no test uses shared memory")
     }
+    fn first_shared(&self, _: u64, _: usize, _: At) -> *mut u8 {
+        unreachable!("no test uses shared memory")
+    }
     fn dynamic_shared(&self) -> (*mut u8, usize) {
         unreachable!("no test uses shared memory")
     }
@@ -108,6 +111,7 @@ fn calls_of(kernel: impl FnOnce()) -> Vec<(&'static str, u32)> {
         thread: [0; 3],
         grid_dim: [1; 3],
         block_dim: [32, 1, 1],
+        cluster: 1,
     };
     let machine = Recorder::default();
     // SAFETY: both live until the current lane is taken back.

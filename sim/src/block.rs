@@ -3,6 +3,8 @@
 //! A lane that arrives somewhere notes what it waits for and sets its bit; the last one to arrive releases the others and
 //! goes on itself. Lanes that have ended count nowhere, as on a GPU.
 
+use crate::check::Checker;
+use crate::cluster::Cluster;
 use crate::kernel::{Kernel, LaneBody, unrank};
 use crate::lane::{Lane, SYNC};
 use crate::meet::{Arrived, Grid};
@@ -23,11 +25,14 @@ pub(crate) struct Block {
     pub(crate) lanes: Box<[Lane]>,
     pub(crate) warps: Box<[Warp]>,
     pub(crate) shared: SharedMemory,
+    pub(crate) cluster: Rc<Cluster>,
     pub(crate) grid: Rc<Grid>,
     /// Lanes at the block's barrier.
     pub(crate) at_barrier: Arrived,
     /// Lanes at that of their group of warps.
     pub(crate) at_warps: Arrived,
+    /// Lanes at the cluster's.
+    pub(crate) at_cluster: Arrived,
     /// Lanes at the grid's.
     pub(crate) at_grid: Arrived,
     live: Cell<u32>,
@@ -163,7 +168,7 @@ impl Block {
         kernel: Kernel,
         home: Home,
         body: Arc<LaneBody>,
-        grid: &Rc<Grid>,
+        (cluster, grid): (&Rc<Cluster>, &Rc<Grid>),
     ) -> Rc<Self> {
         let threads = kernel.threads();
         let index = unrank(home.rank, kernel.grid);
@@ -184,9 +189,11 @@ impl Block {
             home,
             body,
             shared: SharedMemory::default(),
+            cluster: Rc::clone(cluster),
             grid: Rc::clone(grid),
             at_barrier: arrived(),
             at_warps: arrived(),
+            at_cluster: arrived(),
             at_grid: arrived(),
             live: Cell::new(threads),
             number,
@@ -194,6 +201,7 @@ impl Block {
         for lane in &block.lanes {
             lane.enter(&block);
         }
+        cluster.add(&block);
         for warp in 0..block.warps.len() as u32 {
             queue.push(WarpId { slot: home.slot, warp });
         }
@@ -260,8 +268,18 @@ impl Block {
     }
 }
 
+/// The lanes at a barrier of several blocks have met.
+pub(crate) fn check_sync_all(blocks: &[Rc<Block>], barrier: impl Fn(&Block) -> &Arrived + Clone) {
+    let Some(block) = blocks.first() else { return };
+    let lanes = blocks.iter().flat_map(|block| {
+        let threads = barrier(block).threads();
+        threads.map(|thread| &block.lanes[thread as usize])
+    });
+    check_sync(&block.world, lanes);
+}
+
 /// Lanes have met.
-pub(crate) fn check_sync<'a>(world: &World, lanes: impl Iterator<Item = &'a Lane> + Clone) {
+fn check_sync<'a>(world: &World, lanes: impl Iterator<Item = &'a Lane> + Clone) {
     let Some(check) = &world.check else { return };
     if let Some(first) = lanes.clone().next()
         && let Some(other) = lanes.clone().find(|lane| {
@@ -273,5 +291,5 @@ pub(crate) fn check_sync<'a>(world: &World, lanes: impl Iterator<Item = &'a Lane
         let id = |lane: &Lane| lane.order.borrow().me;
         check.divergent((id(first), first.call.get(), here), (id(other), other.call.get(), there));
     }
-    check.sync(lanes.map(|lane| &lane.order));
+    Checker::sync(lanes.map(|lane| &lane.order));
 }

@@ -37,6 +37,7 @@ pub struct StreamId(pub u32);
 ///     grid: [2, 1, 1],
 ///     block: [64, 1, 1],
 ///     shared_bytes: 0,
+///     cluster: 1,
 ///     collective: false,
 ///     lane: Arc::new(|| assert!(shmem::thread::index() < 64)),
 /// };

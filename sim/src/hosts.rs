@@ -244,6 +244,7 @@ mod tests {
             grid: [1; 3],
             block: [1; 3],
             shared_bytes: 0,
+            cluster: 1,
         };
         let mut gangs = Gangs::new(2);
         gangs.join(0, 0, kernel("a")).unwrap();

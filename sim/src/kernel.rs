@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 /// Threads that a block may have on every GPU.
 const MAX_BLOCK: u32 = 1024;
+/// Blocks that a cluster may have on every GPU that has clusters.
+const MAX_CLUSTER: u32 = 8;
 
 /// What one lane of a kernel does.
 pub type LaneBody = dyn Fn() + Send + Sync;
@@ -25,6 +27,8 @@ pub struct KernelJob {
     pub block: [u32; 3],
     /// Bytes of dynamic shared memory.
     pub shared_bytes: usize,
+    /// Blocks in a cluster, at most 8: neighbours along x, whose number in the grid it divides.
+    pub cluster: u32,
     /// Starts only when every PE has launched it, with all its blocks resident.
     pub collective: bool,
     /// Run by every lane.
@@ -49,6 +53,7 @@ pub(crate) struct Kernel {
     pub(crate) grid: [u32; 3],
     pub(crate) block: [u32; 3],
     pub(crate) shared_bytes: usize,
+    pub(crate) cluster: u32,
 }
 
 impl KernelJob {
@@ -60,6 +65,7 @@ impl KernelJob {
             grid,
             block,
             shared_bytes,
+            cluster,
             ..
         } = *self;
         Kernel {
@@ -69,6 +75,7 @@ impl KernelJob {
             grid,
             block,
             shared_bytes,
+            cluster,
         }
     }
 }
@@ -88,7 +95,7 @@ impl Kernel {
         let count = |size: [u32; 3]| size.iter().map(|&n| u128::from(n)).product::<u128>();
         let allowed = |n: u128, most: u32| (1..=u128::from(most)).contains(&n);
         if allowed(count(self.grid), u32::MAX) && allowed(count(self.block), MAX_BLOCK) {
-            return Ok(());
+            return self.check_cluster();
         }
         Err(Failure::Launch {
             report: format!(
@@ -98,10 +105,23 @@ impl Kernel {
         })
     }
 
+    fn check_cluster(&self) -> Result<(), Failure> {
+        let Self { cluster, grid, .. } = *self;
+        if (1..=MAX_CLUSTER).contains(&cluster) && grid[0].is_multiple_of(cluster) {
+            return Ok(());
+        }
+        Err(Failure::Launch {
+            report: format!(
+                "kernel {self} can't be launched in clusters of {cluster} blocks: a cluster has 1 to {MAX_CLUSTER}, and \
+                 divides the grid along x"
+            ),
+        })
+    }
+
     /// Whether PEs that launch these two together launch the same kernel.
     pub(crate) fn matches(&self, other: &Self) -> bool {
         let key = |kernel: &Self| {
-            let shape = (kernel.grid, kernel.block, kernel.shared_bytes);
+            let shape = (kernel.grid, kernel.block, kernel.shared_bytes, kernel.cluster);
             (kernel.name, kernel.symbol, kernel.place, shape)
         };
         key(self) == key(other)
@@ -112,6 +132,9 @@ impl Kernel {
         let mut text = self.to_string();
         if self.shared_bytes != other.shared_bytes {
             let _ = write!(text, " with {} bytes of dynamic shared memory", self.shared_bytes);
+        }
+        if self.cluster != other.cluster {
+            let _ = write!(text, " in clusters of {} blocks", self.cluster);
         }
         if self.symbol != other.symbol && (self.name, self.place) == (other.name, other.place) {
             let _ = write!(text, " as {}", self.symbol);
@@ -158,6 +181,7 @@ mod tests {
             grid,
             block,
             shared_bytes: 0,
+            cluster: 1,
         }
     }
 

@@ -36,6 +36,8 @@ pub(crate) enum Wait {
         first: u32,
         count: u32,
     },
+    /// The cluster's barrier.
+    Cluster,
     /// The grid's barrier.
     Grid,
     /// A sync of these lanes of its warp.
@@ -114,6 +116,7 @@ impl Lane {
                 thread: unrank(rank, kernel.block),
                 grid_dim: kernel.grid,
                 block_dim: kernel.block,
+                cluster: kernel.cluster,
             },
             rank,
             wait: Cell::new(Wait::Start),

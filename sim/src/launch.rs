@@ -1,6 +1,7 @@
 //! A launch under way: which of its blocks are resident, and which of its lanes runs next.
 
 use crate::block::{Block, Home};
+use crate::cluster::Cluster;
 use crate::desk;
 use crate::kernel::{Kernel, LaneBody};
 use crate::lane::Ran;
@@ -31,6 +32,8 @@ pub(crate) struct Part {
     pub(crate) stream: u32,
     pub(crate) body: Arc<LaneBody>,
     grid: Rc<Grid>,
+    /// The cluster that its last block belongs to.
+    cluster: RefCell<Rc<Cluster>>,
     /// Blocks that have not ended.
     left: Cell<u32>,
     /// Operations that the world had issued when the last block ended.
@@ -148,6 +151,7 @@ impl Launch {
             stream,
             body: job.lane,
             grid: Grid::new(kernel.blocks()),
+            cluster: RefCell::new(Cluster::new(kernel.cluster)),
             left: Cell::new(kernel.blocks()),
             issued: Cell::new(0),
             told: Cell::new(false),
@@ -199,8 +203,16 @@ impl Launch {
                 slot,
                 rank: (made % per_part) as u32,
             };
-            let Part { body, grid, .. } = &self.parts[part];
-            let block = Block::new(&self.world, &self.queue, self.kernel, home, Arc::clone(body), grid);
+            let Part {
+                body, grid, cluster, ..
+            } = &self.parts[part];
+            // Blocks begin in the order of their ranks, and so do those of a cluster.
+            let mut cluster = cluster.borrow_mut();
+            if cluster.complete() {
+                *cluster = Cluster::new(self.kernel.cluster);
+            }
+            let body = Arc::clone(body);
+            let block = Block::new(&self.world, &self.queue, self.kernel, home, body, (&cluster, grid));
             // Only the blocks of a collective launch are all resident, and may wait for each other.
             if self.collective {
                 grid.add(&block);

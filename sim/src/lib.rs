@@ -43,10 +43,11 @@
 
 mod async_copy;
 mod block;
-mod check;
 mod breaks;
+mod check;
 mod choices;
 mod clock;
+mod cluster;
 mod config;
 mod desk;
 mod engine;

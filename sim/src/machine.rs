@@ -1,6 +1,6 @@
 //! What a lane's calls do: the simulator's side of the intrinsics' hook.
 
-use crate::block::bits;
+use crate::block::{Block, bits};
 use crate::check::{self, Channel, Checker, Issue, Kind, Order, Run};
 use crate::lane::{Lane, SYNC, Wait};
 use crate::memory;
@@ -80,6 +80,15 @@ impl Lane {
         self.fault(&record)
     }
 
+    /// A block's shared array of this identity.
+    fn array(&self, block: &Block, id: u64, bytes: usize, at: At) -> *mut u8 {
+        block.shared.array(id, bytes).unwrap_or_else(|first| {
+            let message =
+                format!("a shared array of {first} bytes is asked for again with {bytes}: one array has one size");
+            self.misuse(at, message)
+        })
+    }
+
     /// Goes on, where the lane was the last to come to a barrier of the block or wider; waits for it else.
     fn wait_unless(&self, opened: bool, at: At) {
         if !opened {
@@ -146,6 +155,7 @@ impl Lane {
                 .collect(),
             Group::Warps { first, count } => threads(32 * first..32 * (first + count)).map(part).collect(),
             Group::Block => block.lanes.iter().map(part).collect(),
+            Group::Cluster => block.cluster.blocks().iter().flat_map(|block| block.lanes.iter().map(part)).collect(),
             Group::Grid => block.grid.blocks().iter().flat_map(|block| block.lanes.iter().map(part)).collect(),
         }
     }
@@ -260,6 +270,11 @@ impl Machine for Lane {
                 self.at.set(Some(at));
                 self.wait_unless(block.arrive_at_warps(self.rank, first, count), at);
             }
+            Group::Cluster => {
+                self.wait.set(Wait::Cluster);
+                self.at.set(Some(at));
+                self.wait_unless(self.block().arrive_at_cluster(self.rank), at);
+            }
             Group::Grid => {
                 self.wait.set(Wait::Grid);
                 self.at.set(Some(at));
@@ -332,7 +347,7 @@ impl Machine for Lane {
     }
 
     fn fence_memory(&self, _: Scope, _: At) {
-        self.check(Checker::fence_memory);
+        self.check(|_, order| order.fence_memory());
         // Memory that a lane reaches is sequentially consistent here.
     }
 
@@ -434,7 +449,7 @@ impl Machine for Lane {
         // All members' earlier operations come before each member's later ones.
         self.sync_in("fence", group, at);
         self.meet_error(Some(ctx), at);
-        self.check(|check, order| check.fence(order, ctx));
+        self.check(|_, order| order.fence(ctx));
         self.world().net.fence(self.origin(ctx, at, None));
     }
 
@@ -444,18 +459,18 @@ impl Machine for Lane {
         while !self.world().net.quiet(self.origin(ctx, at, None)) {
             self.frozen(at);
         }
-        self.check(|check, order| check.quiet(order, ctx));
+        self.check(|_, order| order.quiet(ctx));
         self.sync_in("quiet", group, at);
         // What the others have quieted is behind each member as well.
         if group != Group::Thread {
-            self.check(|check, order| check.fence(order, ctx));
+            self.check(|_, order| order.fence(ctx));
         }
     }
 
     fn flush(&self, group: Group, ctx: u32, at: At) {
         self.meet_error(Some(ctx), at);
         self.world().net.flush(self.origin(ctx, at, None));
-        self.check(|check, order| check.flush(order, ctx));
+        self.check(|_, order| order.flush(ctx));
         self.sync_in("flush", group, at);
     }
 
@@ -473,12 +488,15 @@ impl Machine for Lane {
         self.suspend();
     }
 
+    fn first_shared(&self, id: u64, bytes: usize, at: At) -> *mut u8 {
+        let Some(first) = self.block().cluster.first() else {
+            self.misuse(at, "the first block of the cluster has ended".to_owned());
+        };
+        self.array(&first, id, bytes, at)
+    }
+
     fn shared(&self, id: u64, bytes: usize, at: At) -> *mut u8 {
-        self.block().shared.array(id, bytes).unwrap_or_else(|first| {
-            let message =
-                format!("a shared array of {first} bytes is asked for again with {bytes}: one array has one size");
-            self.misuse(at, message)
-        })
+        self.array(self.block(), id, bytes, at)
     }
 
     fn dynamic_shared(&self) -> (*mut u8, usize) {

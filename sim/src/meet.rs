@@ -3,7 +3,7 @@
 //! A block is at a barrier when all its lanes that have not ended are; that is what `barrier.sync` counts. Between warps and
 //! between blocks arrivals are counted, as the GPU does it: one that has ended never arrives, and is missed.
 
-use crate::block::{Block, bits, check_sync};
+use crate::block::{Block, bits, check_sync_all};
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
@@ -49,13 +49,7 @@ impl Grid {
         }
         self.arrived.set(0);
         let blocks = self.blocks();
-        if let Some(block) = blocks.first() {
-            let lanes = blocks.iter().flat_map(|block| {
-                let threads = block.at_grid.threads();
-                threads.map(|thread| &block.lanes[thread as usize])
-            });
-            check_sync(&block.world, lanes);
-        }
+        check_sync_all(&blocks, |block| &block.at_grid);
         for block in blocks {
             block.leave(&block.at_grid);
         }
@@ -66,7 +60,7 @@ impl Grid {
 /// Lanes of a block that are at a barrier.
 #[derive(Default)]
 pub(crate) struct Arrived {
-    count: Cell<u32>,
+    pub(crate) count: Cell<u32>,
     /// By warp.
     lanes: Box<[Cell<u32>]>,
 }
@@ -89,7 +83,7 @@ impl Arrived {
         (0..).zip(&self.lanes).flat_map(|(warp, lanes)| bits(lanes.get()).map(move |bit| 32 * warp + bit))
     }
 
-    fn add(&self, thread: u32) {
+    pub(crate) fn add(&self, thread: u32) {
         let lanes = &self.lanes[thread as usize / 32];
         lanes.set(lanes.get() | 1 << (thread % 32));
         self.count.set(self.count.get() + 1);
@@ -148,13 +142,13 @@ impl Block {
     }
 
     /// The lane that runs has woken the others and itself with them: it goes on without.
-    fn unready(&self, thread: u32) {
+    pub(crate) fn unready(&self, thread: u32) {
         let ready = &self.warps[thread as usize / 32].ready;
         ready.set(ready.get() & !(1 << (thread % 32)));
     }
 
     /// Lets the lanes at a barrier go on.
-    fn leave(&self, barrier: &Arrived) {
+    pub(crate) fn leave(&self, barrier: &Arrived) {
         for warp in 0..self.warps.len() as u32 {
             self.leave_warp(barrier, warp);
         }
@@ -176,6 +170,7 @@ impl Block {
         if all(&self.at_grid) {
             self.grid.arrive();
         }
+        self.cluster.open();
         let warp = thread / 32;
         if self.at_warps.lanes(warp as usize) != 0 {
             let (first, count) = self.warps[warp as usize].group.get();

@@ -133,6 +133,12 @@ impl<'a> Report<'a> {
                     numbers("warp", ended)
                 )
             }
+            Wait::Cluster => {
+                let (missing, blocks) = block.cluster.missing();
+                format!(
+                    "at {at} waits for the barrier of its cluster of {blocks} blocks; not arrived: {missing} threads"
+                )
+            }
             Wait::Grid => {
                 let missing = block.missing(&block.at_grid, 0, block.warps.len() as u32);
                 let (arrived, blocks) = block.grid.arrived();

@@ -60,6 +60,7 @@ pub struct Sim {
     grid: [u32; 3],
     block: [u32; 3],
     shared_bytes: usize,
+    cluster: u32,
 }
 
 /// Blocks of a grid or threads of a block: `x`, `(x, y)` or `(x, y, z)`.
@@ -93,6 +94,7 @@ impl Sim {
             grid: [1; 3],
             block: [1; 3],
             shared_bytes: 0,
+            cluster: 1,
         }
     }
 
@@ -115,6 +117,11 @@ impl Sim {
     /// Bytes of dynamic shared memory of each block.
     pub fn shared_bytes(self, shared_bytes: usize) -> Self {
         Self { shared_bytes, ..self }
+    }
+
+    /// Blocks of a cluster, 1 if not set: neighbours along x, up to 8, whose number in the grid they divide.
+    pub fn cluster(self, cluster: u32) -> Self {
+        Self { cluster, ..self }
     }
 
     /// The seed, instead of that of `SHMEM_SIM_SEED`.
@@ -202,6 +209,7 @@ impl Sim {
                 grid: self.grid,
                 block: self.block,
                 shared_bytes: self.shared_bytes,
+                cluster: self.cluster,
                 collective: true,
                 lane: Arc::clone(&kernel),
             };

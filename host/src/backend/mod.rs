@@ -82,7 +82,7 @@ pub(crate) trait Device {
     fn load_from(&self, module: ModuleId, symbol: &str) -> Result<Loaded, Error>;
 
     /// Blocks of this shape that this PE can have resident at once, its share where PEs share the device.
-    fn resident(&self, function: FunctionId, threads: u32, shared_bytes: u32) -> Result<u32, Error>;
+    fn resident(&self, function: FunctionId, shape: Shape) -> Result<u32, Error>;
 
     /// Enqueues. Everything has been checked that this crate checks.
     fn launch(&self, launch: Launch<'_>) -> Result<(), Error>;
@@ -175,6 +175,19 @@ pub(crate) struct Loaded {
     pub(crate) shared_bytes: u32,
     /// Lanes of the largest SubWarp that it uses: a block is a multiple of it.
     pub(crate) tile: u32,
+    /// Blocks that a cluster may have: 1 where device or image have no clusters.
+    pub(crate) cluster: u32,
+}
+
+/// What decides how many blocks are resident at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// Of a block.
+    pub(crate) threads: u32,
+    /// Dynamic shared memory of a block.
+    pub(crate) shared_bytes: u32,
+    /// Blocks of a cluster.
+    pub(crate) cluster: u32,
 }
 
 /// One launch.
@@ -184,6 +197,8 @@ pub(crate) struct Launch<'a> {
     pub(crate) grid: [u32; 3],
     pub(crate) block: [u32; 3],
     pub(crate) shared_bytes: u32,
+    /// Blocks of a cluster, along x.
+    pub(crate) cluster: u32,
     /// All blocks resident at once.
     pub(crate) cooperative: bool,
     /// Where each argument lies.

@@ -64,6 +64,16 @@ impl Session {
             let kernel = kernel();
             return Err(LaunchError::Tile { kernel, threads, tile }.into());
         }
+        let (cluster, grid, most_cluster) = (config.cluster, config.grid, ready.loaded.cluster);
+        if cluster == 0 || cluster > most_cluster || !grid.x.is_multiple_of(cluster) {
+            return Err(LaunchError::Cluster {
+                kernel: kernel(),
+                cluster,
+                grid,
+                most: most_cluster,
+            }
+            .into());
+        }
         if asked.saturating_add(declared) > most {
             return Err(LaunchError::SharedMemory {
                 kernel: kernel(),
@@ -88,7 +98,7 @@ impl Session {
                 let kernel = kernel();
                 return Err(LaunchError::TooManyStreams { kernel, stream, most }.into());
             }
-            let (asked, most) = (config.grid.count(), self.resident(ready, threads, config.shared_bytes)?);
+            let (asked, most) = (config.grid.count(), self.resident(ready, config.resources(threads))?);
             if asked > most.into() {
                 let (pe, shared_bytes) = (self.pe, config.shared_bytes);
                 let error = LaunchError::GridTooLarge {

@@ -72,6 +72,21 @@ pub enum LaunchError {
         /// Lanes of its largest SubWarp.
         tile: u32,
     },
+    /// Clusters that the grid is not made of, that are too large, or that device or kernel don't have.
+    #[error(
+        "{kernel}: clusters of {cluster} blocks were asked for in a grid of {grid}: {}",
+        cluster_advice(*most)
+    )]
+    Cluster {
+        /// The kernel.
+        kernel: String,
+        /// Blocks of a cluster.
+        cluster: u32,
+        /// The grid.
+        grid: Dim3,
+        /// Blocks that a cluster may have; 1 where device or kernel have no clusters.
+        most: u32,
+    },
     /// A collective launch on a stream of which there are too many: each has a barrier for the grids of its kernels.
     #[error(
         "{kernel}: a collective launch on stream {stream} of a PE was asked for, and only the first {most} streams take them: \
@@ -230,6 +245,15 @@ fn stale_text(pe: u32, why: Stale) -> String {
             format!("PE {pe} has had no such buffer: it belongs to another World, or no host made the handle")
         }
         Stale::Beyond { buffer } => format!("the buffer is {} only", region_text(buffer)),
+    }
+}
+
+fn cluster_advice(most: u32) -> String {
+    match most {
+        1 => "a cluster has one block on this device, or in this image; more need compute capability 9.0 and a kernel compiled \
+              for sm_90 (SHMEM_ARCH)"
+            .to_owned(),
+        most => format!("give 1 to {most} blocks, so many that they divide the grid along x"),
     }
 }
 

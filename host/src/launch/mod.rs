@@ -8,7 +8,7 @@ pub use error::{LaunchError, Stale};
 pub use shape::{Dim3, LaunchConfig};
 
 use crate::Error;
-use crate::backend::{KernelInfo, Lane, Launch, Loaded};
+use crate::backend::{KernelInfo, Lane, Launch, Loaded, Shape};
 use crate::session::Session;
 use check::{check_bounds, check_kernel};
 use shmem::{Call, Kernel};
@@ -30,8 +30,8 @@ pub(crate) struct Kernels {
 
 pub(crate) struct Ready {
     loaded: Loaded,
-    /// Resident blocks by threads and dynamic shared memory of a block.
-    resident: RefCell<Vec<((u32, u32), u32)>>,
+    /// Resident blocks by shape.
+    resident: RefCell<Vec<(Shape, u32)>>,
 }
 
 impl Ready {
@@ -102,6 +102,7 @@ impl Session {
             grid: config.grid.axes(),
             block: config.block.axes(),
             shared_bytes: config.shared_bytes,
+            cluster: config.cluster,
             cooperative: config.collective,
             params,
             hosted,
@@ -113,13 +114,12 @@ impl Session {
         Ok(())
     }
 
-    fn resident(&self, ready: &Ready, threads: u32, shared_bytes: u32) -> Result<u32, Error> {
-        let shape = (threads, shared_bytes);
+    fn resident(&self, ready: &Ready, shape: Shape) -> Result<u32, Error> {
         let mut known = ready.resident.borrow_mut();
         if let Some((_, blocks)) = known.iter().find(|(s, _)| *s == shape) {
             return Ok(*blocks);
         }
-        let blocks = self.device.resident(ready.loaded.function, threads, shared_bytes)?;
+        let blocks = self.device.resident(ready.loaded.function, shape)?;
         known.push((shape, blocks));
         Ok(blocks)
     }
@@ -132,7 +132,7 @@ impl Session {
         check_bounds(info, block)?;
         let ready = self.ready::<K>()?;
         self.check_resources(info.name, &ready, threads, &config)?;
-        self.resident(&ready, threads, shared_bytes)
+        self.resident(&ready, config.resources(threads))
     }
 }
 

@@ -1,7 +1,7 @@
 //! What stands between `<<<` and `>>>`.
 
 use crate::Stream;
-use crate::backend::StreamId;
+use crate::backend::{Shape, StreamId};
 use std::fmt;
 
 /// A shape in up to three dimensions: blocks of a grid, threads of a block.
@@ -98,6 +98,7 @@ pub struct LaunchConfig<'a> {
     pub(super) grid: Dim3,
     pub(super) block: Dim3,
     pub(super) shared_bytes: u32,
+    pub(super) cluster: u32,
     pub(super) stream: Option<&'a Stream>,
     pub(super) collective: bool,
 }
@@ -109,6 +110,7 @@ impl<'a> LaunchConfig<'a> {
             grid: grid.into(),
             block: block.into(),
             shared_bytes: 0,
+            cluster: 1,
             stream: None,
             collective: false,
         }
@@ -118,9 +120,44 @@ impl<'a> LaunchConfig<'a> {
         self.stream.map_or(StreamId(0), Stream::id)
     }
 
+    /// What it asks of a multiprocessor.
+    pub(super) const fn resources(&self, threads: u32) -> Shape {
+        Shape {
+            threads,
+            shared_bytes: self.shared_bytes,
+            cluster: self.cluster,
+        }
+    }
+
     /// Gives each block this many bytes of dynamic shared memory.
     pub const fn shared_bytes(mut self, bytes: u32) -> Self {
         self.shared_bytes = bytes;
+        self
+    }
+
+    /// Launches the grid in clusters of this many blocks, neighbours along x, which `Cluster` names in the kernel. A cluster has
+    /// at most 8 blocks and divides the grid along x. More than one block needs a device of compute capability 9.0, and a
+    /// kernel that was compiled for it.
+    ///
+    /// ```
+    /// use shmem::prelude::*;
+    /// use shmem_host::{Backend, LaunchConfig, World};
+    ///
+    /// #[kernel]
+    /// pub fn ranks(out: Global<u32>) {
+    ///     out.store(Block.id() * Block.size() + Block.rank(), Cluster.rank());
+    /// }
+    ///
+    /// World::builder().pes(1).backend(Backend::Sim).build()?.run(|pe| {
+    ///     let out = pe.buffer::<u32>(4)?;
+    ///     pe.launch(LaunchConfig::new(4, 1).cluster(2), ranks(&out))?;
+    ///     assert_eq!(out.to_vec()?, [0, 1, 0, 1]);
+    ///     Ok::<(), shmem_host::Error>(())
+    /// })?;
+    /// # Ok::<(), shmem_host::Error>(())
+    /// ```
+    pub const fn cluster(mut self, blocks: u32) -> Self {
+        self.cluster = blocks;
         self
     }
 

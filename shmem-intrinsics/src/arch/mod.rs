@@ -6,6 +6,8 @@
 //! | `my_pe n_pes heap_base time..` | constant memory | the lane's DeviceState |
 //! | `sync_block sync_warp shuffle_* ballot vote_*` | convergent LLVM intrinsics | `Machine::sync`, `exchange` |
 //! | `sync_grid sync_warps` | words in memory (`ptx/meet.rs`) | `Machine::sync` |
+//! | `cluster_.. sync_cluster` | registers and barrier of sm_90; a block before (`ptx/cluster.rs`) | the current lane, `Machine::sync` |
+//! | `mbarrier_..` | `mbarrier` | words, by compare-and-swap |
 //! | `load store` | `asm!`, one instruction by size, space and strength | `Machine::load`, `store` |
 //! | `store_remote load_remote put put_signal signal` | stores and loads over NVLink (`ptx/nvlink.rs`) | `Machine::p`, `g`, `put`, `signal` |
 //! | `fence quiet flush` | fences and tile syncs | `Machine::fence`, .. |

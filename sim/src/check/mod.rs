@@ -180,7 +180,7 @@ impl Checker {
             if matches!(access.strength, Strength::Release | Strength::AcqRel) && write {
                 made.release = Some(order.release());
             } else if write && what == What::StrongStore {
-                made.release = order.fenced_memory.clone().map(|(clock, _)| clock);
+                made.release = order.fenced_memory.clone();
             }
             Rc::new(made)
         } else {
@@ -219,7 +219,7 @@ impl Checker {
         made.release = if releases {
             Some(order.release())
         } else {
-            order.fenced_memory.clone().map(|(clock, _)| clock)
+            order.fenced_memory.clone()
         };
         made.release = continued(made.release, before);
         let record = inner.history.add(Rc::new(made));
@@ -227,7 +227,7 @@ impl Checker {
     }
 
     /// Threads meet and order memory among them.
-    pub(crate) fn sync<'a>(&self, members: impl Iterator<Item = &'a RefCell<Order>> + Clone) {
+    pub(crate) fn sync<'a>(members: impl Iterator<Item = &'a RefCell<Order>> + Clone) {
         let mut clock = Clock::default();
         let mut first = true;
         let mut last: Option<Clock> = None;
@@ -276,31 +276,6 @@ impl Checker {
         }
     }
 
-    /// fence of a context by one lane.
-    pub(crate) fn fence(&self, order: &mut Order, ctx: u32) {
-        order.fence(ctx);
-    }
-
-    /// quiet of a context by one lane: done, and a fence.
-    pub(crate) fn quiet(&self, order: &mut Order, ctx: u32) {
-        order.cover(Channel::all(ctx));
-        order.fence(ctx);
-    }
-
-    /// flush of a context by one lane.
-    pub(crate) fn flush(&self, order: &mut Order, ctx: u32) {
-        order.cover(Channel::sources(ctx));
-    }
-
-    /// A fence of ordinary memory: what relaxed reads saw is acquired, and relaxed writes tell of what came before.
-    pub(crate) fn fence_memory(&self, order: &mut Order) {
-        let relaxed = std::mem::take(&mut order.relaxed);
-        order.clock.join(&relaxed);
-        let own = order.epoch;
-        let clock = order.release();
-        order.fenced_memory = Some((clock, own));
-    }
-
     /// A lane issues an operation on a PE.
     pub(crate) fn issue(&self, order: &mut Order, issue: Issue, ctx: u32, pe: u32, at: At) -> Rc<Op> {
         let inner = self.inner.borrow();
@@ -346,7 +321,7 @@ impl Checker {
                 let fetches = matches!(issue, Issue::Atomic { fetches: true, .. });
                 made.channel = (!fetches).then_some(channel);
                 let mut release = known_fence(order);
-                if let Some((clock, _)) = &order.fenced_memory {
+                if let Some(clock) = &order.fenced_memory {
                     release.get_or_insert_default().join(clock);
                 }
                 if let Some(released) = released {

@@ -38,8 +38,8 @@ pub(crate) struct Order {
     /// Quiets and flushes that `clock.done` does not hold yet.
     quiets: Vec<Covered>,
     pub(crate) fences: Vec<Fence>,
-    /// Up to which own epoch memory stores are behind a memory fence, and what was known there.
-    pub(crate) fenced_memory: Option<(Clock, u32)>,
+    /// What was known at the last fence of ordinary memory.
+    pub(crate) fenced_memory: Option<Clock>,
     /// The epoch of the last put-like operation of each channel.
     last: Vec<(Channel, u32)>,
     /// What relaxed reads would have taught, had they acquired.
@@ -73,13 +73,11 @@ impl Order {
         self.epoch += 1;
         let epoch = self.epoch;
         self.epoch += 1;
-        match self.last.iter_mut().find(|(c, _)| *c == channel) {
-            Some((_, last)) => (std::mem::replace(last, epoch), epoch),
-            None => {
-                self.last.push((channel, epoch));
-                (0, epoch)
-            }
+        if let Some((_, last)) = self.last.iter_mut().find(|(c, _)| *c == channel) {
+            return (std::mem::replace(last, epoch), epoch);
         }
+        self.last.push((channel, epoch));
+        (0, epoch)
     }
 
     /// It puts nothing in the put_signal that begins.
@@ -101,6 +99,24 @@ impl Order {
             || self.quiets.iter().filter(quiet).any(|q| q.contains(self.me, lane, epoch))
     }
 
+    /// Everything before is done in a context, and comes before what is issued later.
+    pub(crate) fn quiet(&mut self, ctx: u32) {
+        self.cover(Channel::all(ctx));
+        self.fence(ctx);
+    }
+
+    /// The sources of a context may be written again.
+    pub(crate) fn flush(&mut self, ctx: u32) {
+        self.cover(Channel::sources(ctx));
+    }
+
+    /// A fence of ordinary memory: what relaxed reads saw is acquired, and relaxed writes tell of what came before.
+    pub(crate) fn fence_memory(&mut self) {
+        let relaxed = std::mem::take(&mut self.relaxed);
+        self.clock.join(&relaxed);
+        self.fenced_memory = Some(self.release());
+    }
+
     pub(crate) fn fence(&mut self, ctx: u32) {
         self.settle();
         let fence = Fence {
@@ -117,7 +133,7 @@ impl Order {
     }
 
     /// Everything before is done in this channel.
-    pub(crate) fn cover(&mut self, channel: Channel) {
+    fn cover(&mut self, channel: Channel) {
         let covered = Covered {
             channel,
             seen: self.clock.seen.clone(),

@@ -15,21 +15,18 @@ pub(crate) struct Cell {
 /// As fine as its accesses were.
 enum Page {
     Whole(Cell),
-    Words(Box<[Cell; PAGE as usize / WORD]>),
-    Bytes(Box<[Cell; PAGE as usize]>),
+    // Made on the heap: this runs on the small stacks of lanes.
+    Words(Box<[Cell]>),
+    Bytes(Box<[Cell]>),
 }
 
 impl Page {
     fn refine(&mut self, to_bytes: bool) {
         let finer = match self {
-            Self::Whole(cell) if to_bytes => Self::Bytes(Box::new([*cell; PAGE as usize])),
-            Self::Whole(cell) => Self::Words(Box::new([*cell; PAGE as usize / WORD])),
+            Self::Whole(cell) if to_bytes => Self::Bytes(vec![*cell; PAGE as usize].into()),
+            Self::Whole(cell) => Self::Words(vec![*cell; PAGE as usize / WORD].into()),
             Self::Words(words) if to_bytes => {
-                let mut bytes = Box::new([Cell::default(); PAGE as usize]);
-                for (i, byte) in bytes.iter_mut().enumerate() {
-                    *byte = words[i / WORD];
-                }
-                Self::Bytes(bytes)
+                Self::Bytes(words.iter().flat_map(|cell| [*cell; WORD]).collect())
             }
             _ => return,
         };
@@ -66,7 +63,7 @@ impl Shadow {
             let stop = end.min(start + PAGE);
             let page = self.pages.entry(start).or_insert(Page::Whole(Cell::default()));
             if stop - at < PAGE {
-                page.refine((at | stop) % WORD as u64 != 0);
+                page.refine(!(at | stop).is_multiple_of(WORD as u64));
             }
             let (cells, size) = page.cells();
             let first = (at - start) as usize / size;

@@ -39,6 +39,7 @@ fn world_of(threads: u32, stacks: Option<StackPool>, body: impl Fn(&Lane) + Send
         grid: [1; 3],
         block: [threads, 1, 1],
         shared_bytes: 0,
+        cluster: 1,
         collective: false,
         lane,
     };

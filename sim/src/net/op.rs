@@ -114,6 +114,7 @@ pub(crate) enum Team {
     Warp { block: usize, warp: u32, mask: u32 },
     Warps { block: usize, first: u32 },
     Block(usize),
+    Cluster(usize),
     Grid(usize),
 }
 
@@ -129,6 +130,7 @@ impl Team {
             },
             Group::Warps { first, .. } => Self::Warps { block, first },
             Group::Block => Self::Block(block),
+            Group::Cluster => Self::Cluster(Rc::as_ptr(&lane.block().cluster).addr()),
             Group::Grid => Self::Grid(Rc::as_ptr(&lane.block().grid).addr()),
         }
     }

@@ -17,6 +17,7 @@ pub(crate) fn job(name: &'static str, grid: u32, block: u32, lane: impl Fn() + S
         grid: [grid, 1, 1],
         block: [block, 1, 1],
         shared_bytes: 0,
+        cluster: 1,
         collective: false,
         lane: Arc::new(lane),
     }

@@ -14,6 +14,7 @@
 pub mod async_copy;
 pub mod atomic;
 pub mod barrier;
+pub mod cluster;
 pub mod context;
 pub mod fault;
 pub mod generic;
@@ -21,6 +22,7 @@ pub mod get;
 pub mod grid;
 pub mod litmus;
 pub mod math;
+pub mod mbarrier;
 pub mod order;
 pub mod print;
 pub mod program;

@@ -38,6 +38,8 @@ pub fn cases() -> Vec<Case> {
         crate::registers::CASES,
         crate::print::CASES,
         crate::async_copy::CASES,
+        crate::cluster::CASES,
+        crate::mbarrier::CASES,
         crate::litmus::CASES,
     ]
     .concat()

@@ -3,10 +3,10 @@
 use super::driver::{Address, Driver, out};
 use super::error::CudaError;
 use super::poll::{poll, settle};
-use super::{Cuda, Gpu, Module, module};
+use super::{Cuda, Gpu, Module, cluster, module};
 use crate::Error;
 use crate::backend::{Device, FunctionId, Halt, KernelInfo, Launch, Limits, Loaded, Marker, ModuleId};
-use crate::backend::{Stopwatch, StreamId, Watch};
+use crate::backend::{Shape, Stopwatch, StreamId, Watch};
 use crate::fault::DeviceFault;
 use crate::images::ImageError;
 use cudarc::driver::sys::{CUevent, CUevent_flags, CUfunction, CUfunction_attribute, CUmemAllocationHandleType};
@@ -74,7 +74,7 @@ impl CudaDevice {
         unsafe { self.driver().stream_is_idle(self.service) }
     }
 
-    fn add(&self, raw: CUfunction, tile: u32) -> Result<Loaded, Error> {
+    fn add(&self, raw: CUfunction, tile: u32, cluster: u32) -> Result<Loaded, Error> {
         let get = |attribute| {
             let mut value = 0;
             // SAFETY: the function's module lives as long as the World.
@@ -92,6 +92,7 @@ impl CudaDevice {
             threads,
             shared_bytes,
             tile,
+            cluster,
         })
     }
 
@@ -228,7 +229,7 @@ impl Device for CudaDevice {
         let function = module.function(self.gpu(), kernel.symbol)?;
         let (name, symbol) = (kernel.name.to_owned(), kernel.symbol.to_owned());
         let function = function.ok_or(ImageError::NotInImage { kernel: name, symbol })?;
-        self.add(function, module.tile(kernel.symbol))
+        self.add(function, module.tile(kernel.symbol), module.cluster())
     }
 
     fn load_ptx(&self, ptx: &str) -> Result<ModuleId, Error> {
@@ -255,18 +256,29 @@ impl Device for CudaDevice {
             kernel: symbol.to_owned(),
             symbol: symbol.to_owned(),
         };
-        self.add(function.ok_or_else(missing)?, module.tile(symbol))
+        self.add(function.ok_or_else(missing)?, module.tile(symbol), module.cluster())
     }
 
-    fn resident(&self, function: FunctionId, threads: u32, shared_bytes: u32) -> Result<u32, Error> {
+    fn resident(&self, function: FunctionId, shape: Shape) -> Result<u32, Error> {
+        let Shape {
+            threads,
+            shared_bytes,
+            cluster,
+        } = shape;
         let function = self.function(function, shared_bytes)?;
+        let sharers = self.cuda.sharers(self.pe).count() as u32;
+        if cluster > 1 {
+            // SAFETY: the function's module lives as long as the World, and its context is current.
+            let clusters = unsafe { cluster::resident(self.driver(), function, shape) }?;
+            return Ok(clusters / sharers * cluster);
+        }
         let (mut blocks, bytes) = (0, shared_bytes as usize);
         // SAFETY: the function's module lives as long as the World.
         unsafe {
             self.driver()
                 .cuOccupancyMaxActiveBlocksPerMultiprocessor(out(&mut blocks), function, threads as i32, bytes)
         }?;
-        Ok(blocks as u32 * self.gpu().multiprocessors / self.cuda.sharers(self.pe).count() as u32)
+        Ok(blocks as u32 * self.gpu().multiprocessors / sharers)
     }
 
     fn launch(&self, launch: Launch<'_>) -> Result<(), Error> {
@@ -276,7 +288,9 @@ impl Device for CudaDevice {
         // SAFETY: typed launches give one address for each parameter of the entry, and values that live until the call has
         // copied them; for untyped ones, their caller says so. The shape has been checked.
         unsafe {
-            if launch.cooperative {
+            if launch.cluster > 1 {
+                cluster::launch(driver, function, stream, &launch)?;
+            } else if launch.cooperative {
                 driver.cuLaunchCooperativeKernel(function, gx, gy, gz, bx, by, bz, shared, stream, params)?;
             } else {
                 driver.cuLaunchKernel(

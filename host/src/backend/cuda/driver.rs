@@ -7,8 +7,8 @@
 use super::error::CudaError;
 use cudarc::driver::sys::{self, CUcontext, CUdevice, CUdevice_attribute, CUevent, CUfunction, CUfunction_attribute};
 use cudarc::driver::sys::{CUjit_option, CUmemAccessDesc, CUmemAllocationGranularity_flags, CUmemAllocationProp};
+use cudarc::driver::sys::{CUlaunchConfig, CUmodule, CUstream};
 use cudarc::driver::sys::{CUmemGenericAllocationHandle, CUmemPool_attribute, CUmemPoolProps, CUmemoryPool};
-use cudarc::driver::sys::{CUmodule, CUstream};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::fmt;
 use std::marker::PhantomData;
@@ -115,8 +115,10 @@ driver! {
         fn cuFuncGetAttribute(value: Out<c_int>, attribute: CUfunction_attribute, function: CUfunction);
         fn cuFuncSetAttribute(function: CUfunction, attribute: CUfunction_attribute, value: c_int);
         fn cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks: Out<c_int>, function: CUfunction, threads: c_int, shared_bytes: usize);
+        fn cuOccupancyMaxActiveClusters(clusters: Out<c_int>, function: CUfunction, config: &CUlaunchConfig);
         fn cuLaunchKernel(function: CUfunction, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared_bytes: c_uint, stream: CUstream, params: *mut *mut c_void, extra: *mut *mut c_void);
         fn cuLaunchCooperativeKernel(function: CUfunction, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared_bytes: c_uint, stream: CUstream, params: *mut *mut c_void);
+        fn cuLaunchKernelEx(config: &CUlaunchConfig, function: CUfunction, params: *mut *mut c_void, extra: *mut *mut c_void);
     }
     plain {
         fn cuGetErrorName(u32, Out<*const c_char>);

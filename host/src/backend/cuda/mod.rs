@@ -10,6 +10,7 @@
 //! | `device` | what one PE holds: streams, buffers, functions |
 //! | `poll` | waits that can be ended |
 
+mod cluster;
 mod device;
 mod driver;
 mod error;

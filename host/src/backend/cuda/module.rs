@@ -22,6 +22,8 @@ const LOG: usize = 16 << 10;
 pub(super) struct Module {
     raw: CUmodule,
     tiles: HashMap<String, u32>,
+    /// Blocks that a cluster may have.
+    cluster: u32,
 }
 
 // SAFETY: a module may be used from any thread.
@@ -38,6 +40,7 @@ impl Module {
         let module = Self {
             raw: compile(gpu, pe, &text)?,
             tiles: images::tiles(ptx),
+            cluster: Header::read(ptx)?.largest_cluster(),
         };
         match module.prepare(gpu, ptx, state) {
             Ok(()) => Ok(module),
@@ -104,6 +107,10 @@ impl Module {
     /// Lanes of the largest SubWarp that the kernel uses.
     pub(super) fn tile(&self, symbol: &str) -> u32 {
         self.tiles.get(symbol).copied().unwrap_or(1)
+    }
+
+    pub(super) fn cluster(&self) -> u32 {
+        self.cluster
     }
 
     /// Frees it. No kernel of it runs, and its device's context is current.

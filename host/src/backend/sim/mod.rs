@@ -3,8 +3,8 @@
 mod memory;
 
 use super::{
-    Device, FunctionId, Halt, KernelInfo, Launch, Limits, Loaded, Marker, ModuleId, Platform, Stopwatch, StreamId,
-    Watch,
+    Device, FunctionId, Halt, KernelInfo, Launch, Limits, Loaded, Marker, ModuleId, Platform, Shape, Stopwatch,
+    StreamId, Watch,
 };
 use crate::collective::CollectiveError;
 use crate::config::{ConfigError, Settings};
@@ -27,6 +27,8 @@ const HEAP: u64 = 1 << 30;
 const LANES: u32 = 1 << 16;
 /// As on the largest GPUs: what runs here fits there.
 const SHARED_BYTES: u32 = 227 << 10;
+/// Blocks of a cluster, as on GPUs that have them.
+const CLUSTER: u32 = 8;
 const PAGE: u64 = 4096;
 
 pub(crate) struct Sim {
@@ -231,6 +233,7 @@ impl Device for SimDevice {
             grid: [1; 3],
             block: [1; 3],
             shared_bytes: 0,
+            cluster: 1,
             collective: false,
             lane,
         };
@@ -250,6 +253,7 @@ impl Device for SimDevice {
             shared_bytes: 0,
             // The simulator sees a tile's first use itself.
             tile: 1,
+            cluster: CLUSTER,
         })
     }
 
@@ -261,8 +265,10 @@ impl Device for SimDevice {
         Err(ImageError::NotOnThisBackend { backend: "sim" }.into())
     }
 
-    fn resident(&self, _function: FunctionId, threads: u32, _shared_bytes: u32) -> Result<u32, Error> {
-        Ok((LANES / self.sim.pes / threads).max(1))
+    fn resident(&self, _function: FunctionId, shape: Shape) -> Result<u32, Error> {
+        // As whole clusters.
+        let blocks = LANES / self.sim.pes / shape.threads / shape.cluster * shape.cluster;
+        Ok(blocks.max(shape.cluster))
     }
 
     fn launch(&self, launch: Launch<'_>) -> Result<(), Error> {
@@ -274,6 +280,7 @@ impl Device for SimDevice {
             grid: launch.grid,
             block: launch.block,
             shared_bytes: launch.shared_bytes as usize,
+            cluster: launch.cluster,
             collective: launch.cooperative,
             lane: lane(),
         };

@@ -20,17 +20,21 @@ use crate::tile::{Thread, Tile};
 use core::panic::Location;
 
 mod async_copy;
+mod cluster;
 mod computed;
 mod hint;
 mod math;
+mod mbarrier;
 mod reduce;
 mod time;
 mod vector;
 
 pub(crate) use async_copy::*;
+pub(crate) use cluster::*;
 pub(crate) use computed::*;
 pub(crate) use hint::*;
 pub(crate) use math::*;
+pub(crate) use mbarrier::*;
 pub(crate) use reduce::*;
 pub(crate) use time::*;
 pub(crate) use vector::*;

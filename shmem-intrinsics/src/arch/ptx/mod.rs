@@ -12,6 +12,8 @@
 //! | `meet` | barriers made of words: of a grid, of some warps |
 //! | `fault` | what a thread does last |
 //! | `async_copy` | `cp.async` |
+//! | `cluster` | thread-block clusters |
+//! | `mbarrier` | `mbarrier` |
 //! | `computed` | put of computed elements |
 //! | `hint` | accesses with a cache hint |
 //! | `print` | `vprintf` |
@@ -20,12 +22,14 @@
 
 mod async_copy;
 pub(crate) mod atomic;
+mod cluster;
 mod computed;
 mod converge;
 mod copy;
 mod fault;
 mod hint;
 mod math;
+mod mbarrier;
 mod meet;
 mod memory;
 mod nvlink;
@@ -37,11 +41,13 @@ mod time;
 mod vector;
 
 pub(crate) use async_copy::*;
+pub(crate) use cluster::*;
 pub(crate) use computed::*;
 pub(crate) use converge::*;
 pub(crate) use fault::fault;
 pub(crate) use hint::*;
 pub(crate) use math::*;
+pub(crate) use mbarrier::*;
 pub(crate) use meet::*;
 pub(crate) use memory::{load, store};
 pub(crate) use nvlink::*;

@@ -17,9 +17,8 @@ const GUARD: &str = "where LLVM has no convergent intrinsic for it, call the int
 ///
 /// | family | convergent | not |
 /// |---|---|---|
-/// | `mbarrier` | arrive, test_wait | init, try_wait, arrive.expect_tx: asynchronous, one thread's own |
-/// | all others | every form | |
-const FAMILIES: [(&str, &str); 15] = [
+/// | all | every form | `mbarrier`: one thread's own, as PTX has it, although LLVM marks some of its intrinsics |
+const FAMILIES: [(&str, &str); 14] = [
     ("bar", "call `Block.sync()` or `warp::sync(mask)`"),
     (
         "barrier",
@@ -37,7 +36,6 @@ const FAMILIES: [(&str, &str); 15] = [
     ("mma", GUARD),
     ("wmma", GUARD),
     ("wgmma", GUARD),
-    ("mbarrier", INTRINSIC),
 ];
 
 /// The first convergent instruction in the text of an `asm!`.
@@ -53,21 +51,14 @@ pub(super) fn convergent(text: &str) -> Option<Mnemonic> {
 }
 
 fn instead(word: &str) -> Option<&'static str> {
-    let (family, modifiers) = word.split_once('.')?;
-    let mut modifiers = modifiers.split('.');
+    let (family, _) = word.split_once('.')?;
     let has = |name| word.split('.').any(|part| part == name);
     let known = FAMILIES
         .iter()
         .find(|(name, _)| *name == family)
         .map(|(_, instead)| *instead);
-    match family {
-        "mbarrier" => {
-            let arrives = matches!(modifiers.next(), Some("arrive" | "arrive_drop" | "test_wait"));
-            known.filter(|_| arrives && !has("expect_tx"))
-        }
-        // What is newer than this list, or pieced together by a macro, still says that lanes wait for each other.
-        _ => known.or_else(|| (has("sync") || has("aligned")).then_some(GUARD)),
-    }
+    // What is newer than this list, or pieced together by a macro, still says that lanes wait for each other.
+    known.or_else(|| (has("sync") || has("aligned")).then_some(GUARD))
 }
 
 fn without_comments(text: &str) -> String {
@@ -102,8 +93,6 @@ mod tests {
             "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{{a}}}, [{p}];",
             "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32",
             "wgmma.fence.sync.aligned;",
-            "mbarrier.arrive.shared::cta.b64 _, [{a}];",
-            "mbarrier.test_wait.shared.b64 p, [{a}], {s};",
             "setmaxnreg.inc.sync.aligned.u32 240;",
             "tcgen05.alloc.cta_group::1.sync.aligned.b32 [{a}], 32;",
             ".sync 0;",
@@ -127,6 +116,8 @@ mod tests {
             "mbarrier.try_wait.parity.shared::cta.b64 p, [{a}], {s};",
             "mbarrier.arrive.expect_tx.shared::cta.b64 _, [{a}], {n};",
             "mbarrier.init.shared.b64 [{a}], 1;",
+            "mbarrier.arrive.shared::cta.b64 _, [{a}];",
+            "mbarrier.test_wait.shared.b64 p, [{a}], {s};",
             ".shared .align 16 .b8 barrier[16];",
             "vote",
             "nanosleep.u32 100;",
