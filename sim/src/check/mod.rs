@@ -94,7 +94,8 @@ pub(crate) enum Kind {
 enum View<'a> {
     /// A lane; whether it stores what is there already.
     Lane(&'a Order, bool),
-    Op(&'a Op),
+    /// An operation; likewise.
+    Op(&'a Op, bool),
 }
 
 #[derive(Default)]
@@ -180,7 +181,7 @@ impl Checker {
             if matches!(access.strength, Strength::Release | Strength::AcqRel) && write {
                 made.release = Some(order.release());
             } else if write && what == What::StrongStore {
-                made.release = order.fenced_memory.clone();
+                made.release.clone_from(&order.fenced_memory);
             }
             Rc::new(made)
         } else {
@@ -376,10 +377,10 @@ impl Checker {
         Rc::new(op)
     }
 
-    /// An operation writes memory of its target, or a get where it was issued.
-    pub(crate) fn lands(&self, op: &Op, address: u64, bytes: u64) {
+    /// An operation writes memory of its target; `same`: what is there already.
+    pub(crate) fn lands(&self, op: &Op, address: u64, bytes: u64, same: bool) {
         let inner = &mut *self.inner.borrow_mut();
-        if !self.touch(inner, &View::Op(op), &op.access, address, bytes) {
+        if !self.touch(inner, &View::Op(op, same), &op.access, address, bytes) {
             return;
         }
         if matches!(op.access.what, What::SignalAdd | What::Atomic) {
@@ -402,7 +403,7 @@ impl Checker {
     /// An operation reads memory of its target.
     pub(crate) fn fetches(&self, op: &Op, address: u64, bytes: u64) {
         let inner = &mut *self.inner.borrow_mut();
-        if !self.touch(inner, &View::Op(op), &op.access, address, bytes) {
+        if !self.touch(inner, &View::Op(op, false), &op.access, address, bytes) {
             return;
         }
         if op.access.what != What::G {
@@ -417,7 +418,7 @@ impl Checker {
             return;
         };
         let inner = &mut *self.inner.borrow_mut();
-        if !self.touch(inner, &View::Op(op), local, address, bytes) {
+        if !self.touch(inner, &View::Op(op, false), local, address, bytes) {
             return;
         }
         let record = inner.history.record(local, &op.source_record);
@@ -577,9 +578,10 @@ fn ordered(blocks: &[BlockInfo], old: &Access, view: &View<'_>, made: &Access) -
     match (view, old.channel) {
         (View::Lane(order, same), None) => (*same && old.what == What::Store) || order.seen(old.lane, old.epoch),
         (View::Lane(order, _), Some(channel)) => order.done(channel, old.lane, old.epoch),
-        (View::Op(_), None) => old.lane == made.lane || made.clock.seen.contains(old.lane, old.epoch),
-        (View::Op(op), Some(channel)) => {
-            made.clock.done.contains(channel, old.lane, old.epoch)
+        (View::Op(_, same), None) => (*same && old.what == What::Store) || old.lane == made.lane || made.clock.seen.contains(old.lane, old.epoch),
+        (View::Op(op, same), Some(channel)) => {
+            (*same && old.what == What::Put)
+                || made.clock.done.contains(channel, old.lane, old.epoch)
                 || (made.channel == Some(channel)
                     && op.fence.as_ref().is_some_and(|fence| {
                         blocks[old.lane.block as usize].pe == later.pe

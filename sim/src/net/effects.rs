@@ -32,7 +32,6 @@ impl Effects {
     }
 
     /// Reads the source of a put, at the latest when it becomes reusable.
-    #[expect(clippy::unused_self, reason = "every access of an operation goes through here")]
     pub(crate) fn read_source(&self, op: &Op, source: Local) -> Box<[u8]> {
         self.look(op, |check, op| check.local(op, source.space, source.start as u64, source.bytes as u64));
         let mut bytes = vec![0; source.bytes].into_boxed_slice();
@@ -43,7 +42,7 @@ impl Effects {
 
     /// Data arrives.
     pub(crate) fn write(&self, op: &Op, to: Remote, bytes: &[u8]) {
-        self.look(op, |check, op| check.lands(op, self.address(to), bytes.len() as u64));
+        self.look(op, |check, op| check.lands(op, self.address(to), bytes.len() as u64, self.holds(to, bytes)));
         // SAFETY: a Remote lies inside its heap.
         unsafe {
             self.memory
@@ -63,9 +62,16 @@ impl Effects {
         }
     }
 
+    /// Whether these bytes are there already.
+    fn holds(&self, at: Remote, bytes: &[u8]) -> bool {
+        // SAFETY: a Remote lies inside its heap, which nothing else changes meanwhile but for a host that races with it.
+        let there = unsafe { std::slice::from_raw_parts(self.address(at) as *const u8, bytes.len()) };
+        there == bytes
+    }
+
     /// One element arrives.
     pub(crate) fn store(&self, op: &Op, to: Remote, value: u128, bytes: u32) {
-        self.look(op, |check, op| check.lands(op, self.address(to), bytes.into()));
+        self.look(op, |check, op| check.lands(op, self.address(to), bytes.into(), false));
         // SAFETY: a Remote lies inside its heap, and elements are aligned there.
         unsafe { self.memory.store(self.address(to), bytes, value) };
     }
@@ -83,7 +89,7 @@ impl Effects {
             pe,
             offset: update.offset,
         });
-        self.look(op, |check, op| check.lands(op, word, 8));
+        self.look(op, |check, op| check.lands(op, word, 8, false));
         // SAFETY: as in `store`.
         unsafe {
             match update.op {
@@ -97,7 +103,7 @@ impl Effects {
 
     /// An atomic takes effect; returns the old value.
     pub(crate) fn atomic(&self, op: &Op, to: Remote, bytes: u32, atomic: &Atomic) -> u64 {
-        self.look(op, |check, op| check.lands(op, self.address(to), bytes.into()));
+        self.look(op, |check, op| check.lands(op, self.address(to), bytes.into(), false));
         let Atomic {
             op, operand, comparand, ..
         } = *atomic;
