@@ -156,6 +156,10 @@ impl Simulator {
             // Time goes on by itself where nobody runs.
             if !ran {
                 ran = self.world.net.skip();
+                // What lands last may be what was wrong.
+                if self.world.failure().is_some() {
+                    return true;
+                }
             }
             let moved = self.retire();
             any |= ran || moved;

@@ -578,7 +578,12 @@ fn ordered(blocks: &[BlockInfo], old: &Access, view: &View<'_>, made: &Access) -
     match (view, old.channel) {
         (View::Lane(order, same), None) => (*same && old.what == What::Store) || order.seen(old.lane, old.epoch),
         (View::Lane(order, _), Some(channel)) => order.done(channel, old.lane, old.epoch),
-        (View::Op(_, same), None) => (*same && old.what == What::Store) || old.lane == made.lane || made.clock.seen.contains(old.lane, old.epoch),
+        (View::Op(_, same), None) => {
+            (*same && old.what == What::Store)
+                // It may take effect long after its issue.
+                || (old.lane == made.lane && old.epoch < made.epoch)
+                || made.clock.seen.contains(old.lane, old.epoch)
+        }
         (View::Op(op, same), Some(channel)) => {
             (*same && old.what == What::Put)
                 || made.clock.done.contains(channel, old.lane, old.epoch)
