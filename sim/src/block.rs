@@ -289,7 +289,10 @@ fn check_sync<'a>(world: &World, lanes: impl Iterator<Item = &'a Lane> + Clone) 
         && let (Some(here), Some(there)) = (first.at.get(), other.at.get())
     {
         let id = |lane: &Lane| lane.order.borrow().me;
-        check.divergent((id(first), first.call.get(), here), (id(other), other.call.get(), there));
+        check.divergent(
+            (id(first), first.call.get(), here),
+            (id(other), other.call.get(), there),
+        );
     }
     Checker::sync(lanes.map(|lane| &lane.order));
 }

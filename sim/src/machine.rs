@@ -36,6 +36,13 @@ impl Lane {
         }
     }
 
+    /// Memory that nobody has written yet.
+    fn fresh(&self, start: u64, bytes: usize) {
+        if let Some(check) = &self.world().check {
+            check.fresh(start, bytes as u64);
+        }
+    }
+
     /// A lane whose call has shown a bug goes no further.
     fn end_if_failed(&self) {
         if self.world().failure().is_some() && !self.must_not_wait() {
@@ -82,11 +89,14 @@ impl Lane {
 
     /// A block's shared array of this identity.
     fn array(&self, block: &Block, id: u64, bytes: usize, at: At) -> *mut u8 {
-        block.shared.array(id, bytes).unwrap_or_else(|first| {
-            let message =
-                format!("a shared array of {first} bytes is asked for again with {bytes}: one array has one size");
-            self.misuse(at, message)
-        })
+        block
+            .shared
+            .array(id, bytes, |start| self.fresh(start, bytes))
+            .unwrap_or_else(|first| {
+                let message =
+                    format!("a shared array of {first} bytes is asked for again with {bytes}: one array has one size");
+                self.misuse(at, message)
+            })
     }
 
     /// Goes on, where the lane was the last to come to a barrier of the block or wider; waits for it else.
@@ -155,8 +165,18 @@ impl Lane {
                 .collect(),
             Group::Warps { first, count } => threads(32 * first..32 * (first + count)).map(part).collect(),
             Group::Block => block.lanes.iter().map(part).collect(),
-            Group::Cluster => block.cluster.blocks().iter().flat_map(|block| block.lanes.iter().map(part)).collect(),
-            Group::Grid => block.grid.blocks().iter().flat_map(|block| block.lanes.iter().map(part)).collect(),
+            Group::Cluster => block
+                .cluster
+                .blocks()
+                .iter()
+                .flat_map(|block| block.lanes.iter().map(part))
+                .collect(),
+            Group::Grid => block
+                .grid
+                .blocks()
+                .iter()
+                .flat_map(|block| block.lanes.iter().map(part))
+                .collect(),
         }
     }
 
@@ -358,7 +378,12 @@ impl Machine for Lane {
         let team = transfer.signal.map(|_| Team::of(self, transfer.group));
         let (issue, call) = match transfer.signal {
             Some(_) => (Issue::PutSignal, "put_signal"),
-            None => (Issue::Put { nbi: !transfer.blocking }, "put"),
+            None => (
+                Issue::Put {
+                    nbi: !transfer.blocking,
+                },
+                "put",
+            ),
         };
         self.order.borrow_mut().no_part();
         if !mine.is_empty() {
@@ -406,7 +431,13 @@ impl Machine for Lane {
                 offset: from.offset + mine.start,
                 ..from
             };
-            let checked = self.issue(Issue::Get { nbi: !transfer.blocking }, transfer.peer, at);
+            let checked = self.issue(
+                Issue::Get {
+                    nbi: !transfer.blocking,
+                },
+                transfer.peer,
+                at,
+            );
             let origin = self.origin(transfer.peer.ctx, at, checked.as_ref());
             let (destination, nbi) = (self.local(transfer, &mine), !transfer.blocking);
             self.world().net.get(origin, from, destination, nbi);
@@ -421,7 +452,9 @@ impl Machine for Lane {
         self.count_call(at);
         let word = self.remote(to.pe, offset, bytes.into(), at);
         let checked = self.issue(Issue::P, to, at);
-        self.world().net.p(self.origin(to.ctx, at, checked.as_ref()), word, value, bytes);
+        self.world()
+            .net
+            .p(self.origin(to.ctx, at, checked.as_ref()), word, value, bytes);
         self.end_if_failed();
     }
 
@@ -430,7 +463,10 @@ impl Machine for Lane {
         let word = self.remote(from.pe, offset, bytes.into(), at);
         self.reach(from.pe, at);
         let checked = self.issue(Issue::G, from, at);
-        let value = self.world().net.g(self.origin(from.ctx, at, checked.as_ref()), word, bytes);
+        let value = self
+            .world()
+            .net
+            .g(self.origin(from.ctx, at, checked.as_ref()), word, bytes);
         self.end_if_failed();
         value
     }
@@ -504,7 +540,7 @@ impl Machine for Lane {
         let bytes = block.kernel.shared_bytes;
         let start = block
             .shared
-            .array(DYNAMIC, bytes)
+            .array(DYNAMIC, bytes, |start| self.fresh(start, bytes))
             .expect("a launch has one size of dynamic shared memory");
         (start, bytes)
     }

@@ -80,7 +80,9 @@ impl Arrived {
 
     /// All of them.
     pub(crate) fn threads(&self) -> impl Iterator<Item = u32> + Clone {
-        (0..).zip(&self.lanes).flat_map(|(warp, lanes)| bits(lanes.get()).map(move |bit| 32 * warp + bit))
+        (0..)
+            .zip(&self.lanes)
+            .flat_map(|(warp, lanes)| bits(lanes.get()).map(move |bit| 32 * warp + bit))
     }
 
     pub(crate) fn add(&self, thread: u32) {
@@ -132,9 +134,10 @@ impl Block {
         if !(first..first + count).all(arrived) {
             return false;
         }
-        self.check_sync((first..first + count).flat_map(|warp| {
-            bits(self.at_warps.lanes(warp as usize)).map(move |bit| 32 * warp + bit)
-        }));
+        self.check_sync(
+            (first..first + count)
+                .flat_map(|warp| bits(self.at_warps.lanes(warp as usize)).map(move |bit| 32 * warp + bit)),
+        );
         for warp in first..first + count {
             self.leave_warp(&self.at_warps, warp);
         }

@@ -65,7 +65,9 @@ impl World {
         let memory = Rc::new(Memory::new(Arc::clone(&heaps)));
         let failure = Rc::default();
         let place = Box::new(move |address| heaps.place(address));
-        let check = config.check.then(|| Rc::new(Checker::new(config.seed, &failure, place)));
+        let check = config
+            .check
+            .then(|| Rc::new(Checker::new(config.seed, &failure, place)));
         let (clock, choices) = (Rc::<Clock>::default(), Rc::new(Choices::new(config)));
         Ok(Self {
             seed: config.seed,

@@ -82,7 +82,10 @@ fn a_signal_that_overtakes_its_put_lacks_a_fence() {
         assert!(shmem::my_pe() == 0 || got == 7);
     });
     clean(two, || {
-        message(|data, ready| shmem::put_signal(Block, data, data, ready.set(1), 1), wait);
+        message(
+            |data, ready| shmem::put_signal(Block, data, data, ready.set(1), 1),
+            wait,
+        );
     });
 }
 
@@ -136,7 +139,9 @@ fn a_counter_does_not_tell_which() {
         .collect();
     assert!(found.len() > 20, "{}", found.len());
     for failure in found {
-        let Failure::Bug(bug) = failure else { panic!("{failure}") };
+        let Failure::Bug(bug) = failure else {
+            panic!("{failure}")
+        };
         assert_eq!(bug.kind, BugKind::CounterAliasing, "{bug}");
     }
     clean(three, kernel(true));
@@ -202,9 +207,14 @@ fn a_buffer_is_the_readers_until_it_says_so() {
     };
     for seed in 0..SEEDS {
         let result = two().seed(seed).run(kernel(false));
-        let Err(Failure::Bug(bug)) = result else { panic!("{result:?}") };
+        let Err(Failure::Bug(bug)) = result else {
+            panic!("{result:?}")
+        };
         assert!(
-            matches!(bug.kind, BugKind::BufferReused | BugKind::WriteConflict | BugKind::SignalWriters),
+            matches!(
+                bug.kind,
+                BugKind::BufferReused | BugKind::WriteConflict | BugKind::SignalWriters
+            ),
             "{bug}"
         );
     }

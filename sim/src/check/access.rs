@@ -40,7 +40,14 @@ impl What {
     fn strong(self) -> bool {
         matches!(
             self,
-            Self::StrongLoad | Self::StrongStore | Self::P | Self::Sync | Self::G | Self::SignalSet | Self::SignalAdd | Self::Atomic
+            Self::StrongLoad
+                | Self::StrongStore
+                | Self::P
+                | Self::Sync
+                | Self::G
+                | Self::SignalSet
+                | Self::SignalAdd
+                | Self::Atomic
         )
     }
 

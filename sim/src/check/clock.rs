@@ -59,7 +59,11 @@ impl Set {
                 _ => out.push(run),
             }
         }
-        if out.is_empty() { Self(None) } else { Self(Some(out.into())) }
+        if out.is_empty() {
+            Self(None)
+        } else {
+            Self(Some(out.into()))
+        }
     }
 
     pub(crate) fn contains(&self, lane: LaneId, epoch: u32) -> bool {
@@ -152,8 +156,12 @@ fn join_block(a: &[Run], b: &[Run], out: &mut Vec<Run>) {
     for pair in edges.windows(2) {
         let (first, end) = (pair[0], pair[1]);
         let covers = |run: &&Run| run.first <= first && run.end >= end;
-        let mut epochs: Vec<(u32, u32)> =
-            a.iter().chain(b).filter(covers).map(|run| (run.after, run.upto)).collect();
+        let mut epochs: Vec<(u32, u32)> = a
+            .iter()
+            .chain(b)
+            .filter(covers)
+            .map(|run| (run.after, run.upto))
+            .collect();
         if epochs.is_empty() {
             continue;
         }
@@ -162,7 +170,13 @@ fn join_block(a: &[Run], b: &[Run], out: &mut Vec<Run>) {
         for (after, upto) in epochs {
             match out[start..].last_mut() {
                 Some(last) if after <= last.upto => last.upto = last.upto.max(upto),
-                _ => out.push(Run { block, first, end, after, upto }),
+                _ => out.push(Run {
+                    block,
+                    first,
+                    end,
+                    after,
+                    upto,
+                }),
             }
         }
         let same = before.len() == out.len() - start
@@ -204,10 +218,6 @@ impl Channel {
 
     pub(crate) fn fetched(ctx: u32) -> Self {
         Self { ctx, pe: Self::FETCHED }
-    }
-
-    pub(crate) fn is_source(self) -> bool {
-        self.pe == Self::SOURCES
     }
 
     pub(crate) fn is_fetch(self) -> bool {

@@ -20,6 +20,8 @@ pub(super) fn explain(checker: &Checker, inner: &Inner, old: &Access, made: &Acc
             "memory is read that nobody has written since it was allocated".to_owned(),
             "write it first, on every PE that reads it, or allocate it with calloc".to_owned(),
         )
+    } else if made.what == What::Source && made.issued_before(old) {
+        source_reused(made, old)
     } else if old.what.writes() && made.what.writes() {
         writes(inner, old, made)
     } else if old.what.writes() {
@@ -66,7 +68,8 @@ fn counted(inner: &Inner, write: &Access, read: &Access) -> bool {
 fn told<'a>(checker: &Checker, inner: &'a Inner, write: &Access, read: &Access) -> Option<Told<'a>> {
     let observed = &inner.blocks[read.lane.block as usize].observed;
     let behind = observed.iter().rev().find(|(by, ..)| {
-        !std::ptr::eq(Rc::as_ptr(by), write) && (write.issued_before(by) || (by.lane == write.lane && by.epoch > write.epoch))
+        !std::ptr::eq(Rc::as_ptr(by), write)
+            && (write.issued_before(by) || (by.lane == write.lane && by.epoch > write.epoch))
     });
     let _ = checker;
     behind.map(|(by, at, acquired)| Told {
@@ -77,7 +80,13 @@ fn told<'a>(checker: &Checker, inner: &'a Inner, write: &Access, read: &Access) 
 }
 
 /// A read that comes before the write is known to be there. `late`: it has read what was there before.
-fn read_too_soon(checker: &Checker, inner: &Inner, write: &Access, read: &Access, late: bool) -> (BugKind, String, String) {
+fn read_too_soon(
+    checker: &Checker,
+    inner: &Inner,
+    write: &Access,
+    read: &Access,
+    late: bool,
+) -> (BugKind, String, String) {
     let outcome = if late { "has read old data" } else { "may read old data" };
     if counted(inner, write, read) {
         return (
@@ -106,7 +115,11 @@ fn read_too_soon(checker: &Checker, inner: &Inner, write: &Access, read: &Access
             Some(told) if !told.acquired => relaxed_wait(&told, outcome),
             Some(told) if told.by.release.is_none() || told.by.what == What::StrongStore => (
                 BugKind::RelaxedSignal,
-                format!("the reader {outcome}: the {} at {} released nothing", told.by.what.name(), told.by.at),
+                format!(
+                    "the reader {outcome}: the {} at {} released nothing",
+                    told.by.what.name(),
+                    told.by.at
+                ),
                 format!(
                     "use signal_op instead of relaxed::signal_op at {}, or a fence between the store and it",
                     told.by.at
@@ -115,10 +128,14 @@ fn read_too_soon(checker: &Checker, inner: &Inner, write: &Access, read: &Access
             _ => unordered(inner, write, read, outcome),
         };
     };
-    let elsewhere = read.clock.done.other_context(channel.ctx) || told.as_ref().is_some_and(|t| {
-        t.by.clock.done.other_context(channel.ctx)
-            || t.by.release.as_ref().is_some_and(|release| release.done.other_context(channel.ctx))
-    });
+    let elsewhere = read.clock.done.other_context(channel.ctx)
+        || told.as_ref().is_some_and(|t| {
+            t.by.clock.done.other_context(channel.ctx)
+                || t.by
+                    .release
+                    .as_ref()
+                    .is_some_and(|release| release.done.other_context(channel.ctx))
+        });
     let name = write.what.name();
     if let Some(told) = &told {
         if !told.acquired {
@@ -149,7 +166,11 @@ fn read_too_soon(checker: &Checker, inner: &Inner, write: &Access, read: &Access
             if told.by.what == What::SignalSet || told.by.what == What::SignalAdd {
                 format!(
                     "use put_signal instead of {name} and {}, or call fence between {} and {}",
-                    if told.by.what == What::SignalSet { "signal_op" } else { "the counter's add" },
+                    if told.by.what == What::SignalSet {
+                        "signal_op"
+                    } else {
+                        "the counter's add"
+                    },
                     write.at,
                     told.by.at
                 )
@@ -162,7 +183,10 @@ fn read_too_soon(checker: &Checker, inner: &Inner, write: &Access, read: &Access
         if elsewhere {
             return (
                 BugKind::WrongContext,
-                format!("the reader {outcome}: the {name} is of context {}, which was not quieted", channel.ctx),
+                format!(
+                    "the reader {outcome}: the {name} is of context {}, which was not quieted",
+                    channel.ctx
+                ),
                 "call quiet of the put's own context: ctx.quiet(tile)".to_owned(),
             );
         }
@@ -218,11 +242,7 @@ fn unordered(inner: &Inner, write: &Access, read: &Access, outcome: &str) -> (Bu
 /// A write to bytes that somebody may still be reading.
 fn overwritten(inner: &Inner, read: &Access, write: &Access) -> (BugKind, String, String) {
     if read.what == What::Source {
-        return (
-            BugKind::SourceReused,
-            "the source of an nbi put changes while the put may still read it".to_owned(),
-            format!("call flush or quiet of its context between {} and {}", read.at, write.at),
-        );
+        return source_reused(read, write);
     }
     if same_block(read, write) && write.channel.is_none() {
         return (
@@ -245,6 +265,14 @@ fn overwritten(inner: &Inner, read: &Access, write: &Access) -> (BugKind, String
     )
 }
 
+fn source_reused(put: &Access, write: &Access) -> (BugKind, String, String) {
+    (
+        BugKind::SourceReused,
+        "the source of an nbi put changes while the put may still read it".to_owned(),
+        format!("call flush or quiet of its context between {} and {}", put.at, write.at),
+    )
+}
+
 /// Two writes of the same bytes.
 fn writes(inner: &Inner, old: &Access, made: &Access) -> (BugKind, String, String) {
     use What::{Atomic, Fetched, Load, SignalAdd, SignalSet, StrongStore};
@@ -257,13 +285,15 @@ fn writes(inner: &Inner, old: &Access, made: &Access) -> (BugKind, String, Strin
         ),
         (SignalSet, SignalSet) => (
             BugKind::SignalWriters,
-            "a signal is set again before its last value is known to have arrived: the older may arrive last".to_owned(),
+            "a signal is set again before its last value is known to have arrived: the older may arrive last"
+                .to_owned(),
             format!("call fence between {} and {}, or wait for an answer", old.at, made.at),
         ),
         (SignalSet | SignalAdd, StrongStore) | (StrongStore, SignalSet | SignalAdd) => (
             BugKind::ResetRace,
             "a signal is reset while its sender may set it: the new value may be lost".to_owned(),
-            "count up (an epoch as value, waits with ge) instead of resetting, or let the sender wait for an answer".to_owned(),
+            "count up (an epoch as value, waits with ge) instead of resetting, or let the sender wait for an answer"
+                .to_owned(),
         ),
         (Fetched, _) => read_too_soon_of_fetch(),
         (a, b) if (a == Atomic || signal(a)) != (b == Atomic || signal(b)) => (

@@ -89,7 +89,11 @@ impl History {
     pub(crate) fn record(&mut self, access: &Rc<Access>, number: &Cell<u32>) -> u32 {
         let known = number.get();
         // A sweep may have given the number away.
-        if known != 0 && self.records.0[known as usize - 1].as_ref().is_some_and(|a| Rc::ptr_eq(a, access)) {
+        if known != 0
+            && self.records.0[known as usize - 1]
+                .as_ref()
+                .is_some_and(|a| Rc::ptr_eq(a, access))
+        {
             return known;
         }
         let record = self.add(Rc::clone(access));
@@ -99,9 +103,10 @@ impl History {
 
     /// The record of the lane's access from this line in this epoch, or 0.
     pub(crate) fn cached(&self, order: &Order, what: What, at: At) -> u32 {
-        let found = order.recent.iter().find(|(w, a, epoch, _)| {
-            *w == what && std::ptr::eq(*a, at) && *epoch == order.epoch
-        });
+        let found = order
+            .recent
+            .iter()
+            .find(|(w, a, epoch, _)| *w == what && std::ptr::eq(*a, at) && *epoch == order.epoch);
         let record = found.map_or(0, |(.., record)| *record);
         let valid = record != 0
             && self.records.0[record as usize - 1]
@@ -126,12 +131,22 @@ impl History {
     }
 
     pub(crate) fn wrote(&mut self, record: u32, address: u64, bytes: u64) {
-        let mark = |_, _| Ok::<_, std::convert::Infallible>(super::shadow::Cell { write: record, reads: 0 });
+        let mark = |_, _| {
+            Ok::<_, std::convert::Infallible>(super::shadow::Cell {
+                write: record,
+                reads: 0,
+            })
+        };
         let Ok(()) = self.shadow.update(address, bytes, mark);
     }
 
     pub(crate) fn read(&mut self, record: u32, address: u64, bytes: u64) {
-        let Self { shadow, records, chains, .. } = self;
+        let Self {
+            shadow,
+            records,
+            chains,
+            ..
+        } = self;
         let add = |cell: super::shadow::Cell, _| {
             let reads = add_read(records, chains, cell.reads, record);
             Ok::<_, std::convert::Infallible>(super::shadow::Cell { reads, ..cell })
@@ -148,7 +163,9 @@ impl History {
         };
         // Words are at least as large as what the shadow tells apart at no cost.
         let Ok(()) = self.shadow.update(address, 4, look);
-        (write != 0).then(|| self.records.get(write)).filter(|access| access.what != What::Fresh)
+        (write != 0)
+            .then(|| self.records.get(write))
+            .filter(|access| access.what != What::Fresh)
     }
 
     pub(crate) fn fresh(&mut self, address: u64, bytes: u64) {
@@ -199,7 +216,10 @@ impl History {
         for cell in self.shadow.cells_mut() {
             cell.reads = (cell.reads as usize).checked_sub(1).map_or(0, |i| number[i]);
         }
-        self.chains.made = (1..).zip(&kept).map(|(i, (next, record, _))| ((*next, *record), i)).collect();
+        self.chains.made = (1..)
+            .zip(&kept)
+            .map(|(i, (next, record, _))| ((*next, *record), i))
+            .collect();
         self.chains.links = kept;
         for (i, used) in used.into_iter().enumerate() {
             if !used && self.records.0[i].take().is_some() {

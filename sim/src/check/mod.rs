@@ -21,6 +21,7 @@ mod history;
 mod order;
 mod shadow;
 
+use crate::failure::Failure;
 use access::{Access, What, conflict};
 pub(crate) use clock::{Channel, LaneId, Run};
 use clock::{Clock, Done, Set};
@@ -29,7 +30,6 @@ use history::History;
 pub(crate) use order::Order;
 use shadow::Cell as Entry;
 use shmem::hook::{self, At, Space, Strength};
-use crate::failure::Failure;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -66,18 +66,31 @@ pub(crate) struct Op {
 /// How an operation may be seen: what it is, and what its issue does to its lane's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Issue {
-    Put { nbi: bool },
+    Put {
+        nbi: bool,
+    },
     PutSignal,
     P,
     /// A PE tells another that it is at a sync or barrier.
-    Sync { relaxed: bool },
-    SignalSet { relaxed: bool },
-    SignalAdd { relaxed: bool },
+    Sync {
+        relaxed: bool,
+    },
+    SignalSet {
+        relaxed: bool,
+    },
+    SignalAdd {
+        relaxed: bool,
+    },
     /// The signal of a put_signal, once all members have issued their data.
     TailSet,
     TailAdd,
-    Atomic { strength: Strength, fetches: bool },
-    Get { nbi: bool },
+    Atomic {
+        strength: Strength,
+        fetches: bool,
+    },
+    Get {
+        nbi: bool,
+    },
     G,
 }
 
@@ -214,7 +227,10 @@ impl Checker {
         if !self.touch(inner, &View::Lane(order, false), &made, access.address, bytes) {
             return;
         }
-        let before = inner.history.last_write(access.address).and_then(|old| old.release.clone());
+        let before = inner
+            .history
+            .last_write(access.address)
+            .and_then(|old| old.release.clone());
         inner.observe(order, access.address, at, acquires, access.space == Space::Symmetric);
         made.epoch = order.epoch;
         made.release = if releases {
@@ -238,7 +254,9 @@ impl Checker {
         for member in members.clone() {
             let mut order = member.borrow_mut();
             epoch = epoch.max(order.epoch);
-            let known = last.as_ref().is_some_and(|l| l.seen.same(&order.clock.seen) && l.done.same(&order.clock.done));
+            let known = last
+                .as_ref()
+                .is_some_and(|l| l.seen.same(&order.clock.seen) && l.done.same(&order.clock.done));
             if first {
                 clock = order.clock.clone();
                 first = false;
@@ -251,7 +269,10 @@ impl Checker {
                 let me = order.me;
                 for q in order.take_quiets() {
                     let own = Run::of(me, 0, q.own);
-                    match quiets.iter_mut().find(|(c, seen, _)| *c == q.channel && seen.same(&q.seen)) {
+                    match quiets
+                        .iter_mut()
+                        .find(|(c, seen, _)| *c == q.channel && seen.same(&q.seen))
+                    {
                         Some((_, _, runs)) => runs.push(own),
                         None => quiets.push((q.channel, q.seen, vec![own])),
                     }
@@ -314,7 +335,10 @@ impl Checker {
                     | Issue::SignalAdd { relaxed: false }
                     | Issue::TailSet
                     | Issue::TailAdd
-                    | Issue::Atomic { strength: Strength::Release | Strength::AcqRel, .. } => Some(order.release()),
+                    | Issue::Atomic {
+                        strength: Strength::Release | Strength::AcqRel,
+                        ..
+                    } => Some(order.release()),
                     _ => None,
                 };
                 (made.after, made.epoch) = order.issue(channel);
@@ -346,7 +370,11 @@ impl Checker {
         }
         if source.is_none() {
             // What a blocking form reads or writes on this side is over at its return.
-            let side = if matches!(issue, Issue::Get { .. }) { What::Store } else { What::Load };
+            let side = if matches!(issue, Issue::Get { .. }) {
+                What::Store
+            } else {
+                What::Load
+            };
             let mut local = plain(order, side, at);
             local.epoch = made.epoch;
             source = Some(Rc::new(local));
@@ -373,7 +401,9 @@ impl Checker {
     /// Notes that a put_signal's data is told of by this counter.
     pub(crate) fn counted(op: Rc<Op>, counter: u64) -> Rc<Op> {
         let mut op = Rc::into_inner(op).expect("an operation that has just been issued");
-        Rc::get_mut(&mut op.access).expect("an operation that has just been issued").counter = Some(counter);
+        Rc::get_mut(&mut op.access)
+            .expect("an operation that has just been issued")
+            .counter = Some(counter);
         Rc::new(op)
     }
 
@@ -431,7 +461,9 @@ impl Checker {
 
     /// A fetching atomic has its value: it may acquire.
     pub(crate) fn observed(&self, order: &mut Order, op: &Op, address: u64, acquires: bool) {
-        self.inner.borrow_mut().observe(order, address, op.access.at, acquires, true);
+        self.inner
+            .borrow_mut()
+            .observe(order, address, op.access.at, acquires, true);
     }
 
     /// Memory that has been allocated and not written.
@@ -510,7 +542,10 @@ impl Inner {
         }
         let mut learnt = seen.release.clone().unwrap_or_default();
         if let Some(channel) = seen.channel {
-            learnt.done.add(channel, &Set::from_runs(vec![Run::of(seen.lane, seen.after, seen.epoch)]));
+            learnt.done.add(
+                channel,
+                &Set::from_runs(vec![Run::of(seen.lane, seen.after, seen.epoch)]),
+            );
         }
         if acquires {
             order.clock.join(&learnt);
@@ -572,7 +607,10 @@ fn ordered(blocks: &[BlockInfo], old: &Access, view: &View<'_>, made: &Access) -
     if old.what == What::Fresh {
         return made.what.writes();
     }
-    if blocks[old.lane.block as usize].ended.is_some_and(|ended| ended < later.began) {
+    if blocks[old.lane.block as usize]
+        .ended
+        .is_some_and(|ended| ended < later.began)
+    {
         return true;
     }
     match (view, old.channel) {
@@ -590,7 +628,8 @@ fn ordered(blocks: &[BlockInfo], old: &Access, view: &View<'_>, made: &Access) -
                 || (made.channel == Some(channel)
                     && op.fence.as_ref().is_some_and(|fence| {
                         blocks[old.lane.block as usize].pe == later.pe
-                            && (fence.seen.contains(old.lane, old.epoch) || (old.lane == made.lane && old.epoch <= fence.own))
+                            && (fence.seen.contains(old.lane, old.epoch)
+                                || (old.lane == made.lane && old.epoch <= fence.own))
                     }))
         }
     }

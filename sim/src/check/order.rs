@@ -96,7 +96,11 @@ impl Order {
     pub(crate) fn done(&self, channel: Channel, lane: LaneId, epoch: u32) -> bool {
         let quiet = |q: &&Covered| q.channel == channel || q.channel == Channel::all(channel.ctx);
         self.clock.done.contains(channel, lane, epoch)
-            || self.quiets.iter().filter(quiet).any(|q| q.contains(self.me, lane, epoch))
+            || self
+                .quiets
+                .iter()
+                .filter(quiet)
+                .any(|q| q.contains(self.me, lane, epoch))
     }
 
     /// Everything before is done in a context, and comes before what is issued later.
@@ -140,7 +144,11 @@ impl Order {
             own: self.epoch,
         };
         self.epoch += 1;
-        match self.quiets.iter_mut().find(|q| q.channel == channel && q.seen.same(&covered.seen)) {
+        match self
+            .quiets
+            .iter_mut()
+            .find(|q| q.channel == channel && q.seen.same(&covered.seen))
+        {
             Some(old) => *old = covered,
             None => self.quiets.push(covered),
         }

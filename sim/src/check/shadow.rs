@@ -25,9 +25,7 @@ impl Page {
         let finer = match self {
             Self::Whole(cell) if to_bytes => Self::Bytes(vec![*cell; PAGE as usize].into()),
             Self::Whole(cell) => Self::Words(vec![*cell; PAGE as usize / WORD].into()),
-            Self::Words(words) if to_bytes => {
-                Self::Bytes(words.iter().flat_map(|cell| [*cell; WORD]).collect())
-            }
+            Self::Words(words) if to_bytes => Self::Bytes(words.iter().flat_map(|cell| [*cell; WORD]).collect()),
             _ => return,
         };
         *self = finer;
@@ -67,7 +65,11 @@ impl Shadow {
             }
             let (cells, size) = page.cells();
             let first = (at - start) as usize / size;
-            for (i, cell) in cells[first..].iter_mut().take(((stop - at) as usize).div_ceil(size)).enumerate() {
+            for (i, cell) in cells[first..]
+                .iter_mut()
+                .take(((stop - at) as usize).div_ceil(size))
+                .enumerate()
+            {
                 let new = match last {
                     Some((old, new)) if old == *cell => new,
                     _ => f(*cell, at.max(start + ((first + i) * size) as u64))?,
@@ -125,8 +127,22 @@ mod tests {
         mark(&mut shadow, 5001, 3, 3);
         mark(&mut shadow, 9004, 4, 4);
         let expected = [
-            (4087, 0), (4088, 1), (4095, 1), (4096, 2), (5000, 2), (5001, 3), (5003, 3), (5004, 2), (8191, 2), (8192, 1),
-            (9003, 1), (9004, 4), (9007, 4), (9008, 1), (16375, 1), (16376, 0),
+            (4087, 0),
+            (4088, 1),
+            (4095, 1),
+            (4096, 2),
+            (5000, 2),
+            (5001, 3),
+            (5003, 3),
+            (5004, 2),
+            (8191, 2),
+            (8192, 1),
+            (9003, 1),
+            (9004, 4),
+            (9007, 4),
+            (9008, 1),
+            (16375, 1),
+            (16376, 0),
         ];
         for (address, write) in expected {
             assert_eq!(read(&mut shadow, address), write, "at {address}");

@@ -33,7 +33,9 @@ impl Effects {
 
     /// Reads the source of a put, at the latest when it becomes reusable.
     pub(crate) fn read_source(&self, op: &Op, source: Local) -> Box<[u8]> {
-        self.look(op, |check, op| check.local(op, source.space, source.start as u64, source.bytes as u64));
+        self.look(op, |check, op| {
+            check.local(op, source.space, source.start as u64, source.bytes as u64)
+        });
         let mut bytes = vec![0; source.bytes].into_boxed_slice();
         // SAFETY: whoever issued the put promised that its source lives until then; the copy is new.
         unsafe { std::ptr::copy_nonoverlapping(source.start.cast_const(), bytes.as_mut_ptr(), source.bytes) };
@@ -42,7 +44,9 @@ impl Effects {
 
     /// Data arrives.
     pub(crate) fn write(&self, op: &Op, to: Remote, bytes: &[u8]) {
-        self.look(op, |check, op| check.lands(op, self.address(to), bytes.len() as u64, self.holds(to, bytes)));
+        self.look(op, |check, op| {
+            check.lands(op, self.address(to), bytes.len() as u64, self.holds(to, bytes))
+        });
         // SAFETY: a Remote lies inside its heap.
         unsafe {
             self.memory

@@ -28,8 +28,8 @@ mod op;
 mod path;
 mod style;
 
-pub use faults::{Delay, Fault, Link, When};
 pub(crate) use effects::Effects;
+pub use faults::{Delay, Fault, Link, When};
 pub(crate) use op::{Fences, Local, Origin, Remote, Team};
 pub use path::{NoPath, Path};
 
