@@ -143,6 +143,14 @@ impl Lane {
         }
     }
 
+    /// Others may go first here.
+    fn pass(&self, at: At) {
+        if !self.must_not_wait() {
+            self.at.set(Some(at));
+            self.maybe_give_way();
+        }
+    }
+
     /// The last to arrive mostly goes on at once; sometimes the others go first, so that no program counts on either.
     fn maybe_give_way(&self) {
         let block = self.block();
@@ -319,7 +327,7 @@ impl Machine for Lane {
     }
 
     fn quiet(&self, group: Group, ctx: u32, at: At) {
-        self.count_call(at);
+        self.pass(at);
         self.meet_error(Some(ctx), at);
         while !self.world().net.quiet(self.origin(ctx, at)) {
             self.frozen(at);
