@@ -1,5 +1,6 @@
 //! What a lane's calls do: the simulator's side of the intrinsics' hook.
 
+use crate::choices::Sequence;
 use crate::lane::{Lane, Wait};
 use crate::memory;
 use crate::net::{Local, Origin, Remote, Team};
@@ -154,7 +155,11 @@ impl Lane {
     /// The last to arrive mostly goes on at once; sometimes the others go first, so that no program counts on either.
     fn maybe_give_way(&self) {
         let block = self.block();
-        if block.queue.choose().is_some_and(|draw| draw.is_multiple_of(4)) {
+        if block
+            .queue
+            .choose(Sequence::Lanes)
+            .is_some_and(|draw| draw.is_multiple_of(4))
+        {
             let (pe, rank) = (block.home.pe, block.home.rank);
             block
                 .queue
