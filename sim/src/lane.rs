@@ -95,6 +95,8 @@ pub(crate) struct Lane {
     pub(crate) fences: Fences,
     /// What it knows of the order of events, where that is checked.
     pub(crate) order: RefCell<Order>,
+    /// The words that it waits for, from and to, and where.
+    pub(crate) watched: Cell<Option<(u64, u64, At)>>,
     /// The kind of call that it waits in, where it is one of a tile.
     pub(crate) call: Cell<&'static str>,
     block: Cell<*const Block>,
@@ -129,6 +131,7 @@ impl Lane {
                 block: number,
                 thread: rank as u16,
             })),
+            watched: Cell::new(None),
             call: Cell::new(SYNC),
             block: Cell::new(ptr::null()),
             yielder: Cell::new(ptr::null()),

@@ -95,7 +95,7 @@ impl Order {
         calls: CALLS,
     };
 
-    /// One time in eight some lanes are left for later, and one time in eight they give way soon.
+    /// One time in eight some lanes are left for later, and one time in four they give way soon.
     fn new(draw: u64, lanes: u32) -> Self {
         let several = lanes > 1;
         Self {
@@ -106,8 +106,8 @@ impl Order {
             } else {
                 32
             },
-            calls: if draw & 0x7_0000 == 0 {
-                1 + (draw >> 20) as u32 % 16
+            calls: if draw & 0x3_0000 == 0 {
+                1 + (draw >> 20) as u32 % (2 << (draw >> 32 & 3))
             } else {
                 CALLS
             },

@@ -2,6 +2,7 @@
 
 use crate::block::{Block, bits};
 use crate::check::{self, Channel, Checker, Issue, Kind, Order, Run};
+use crate::choices::Sequence;
 use crate::lane::{Lane, SYNC, Wait};
 use crate::memory;
 use crate::net::{Local, Origin, Remote, Team};
@@ -240,10 +241,22 @@ impl Lane {
         }
     }
 
+    /// Others may go first here.
+    fn pass(&self, at: At) {
+        if !self.must_not_wait() {
+            self.at.set(Some(at));
+            self.maybe_give_way();
+        }
+    }
+
     /// The last to arrive mostly goes on at once; sometimes the others go first, so that no program counts on either.
     fn maybe_give_way(&self) {
         let block = self.block();
-        if block.queue.choose().is_some_and(|draw| draw.is_multiple_of(4)) {
+        if block
+            .queue
+            .choose(Sequence::Lanes)
+            .is_some_and(|draw| draw.is_multiple_of(4))
+        {
             let (pe, rank) = (block.home.pe, block.home.rank);
             block
                 .queue
@@ -313,6 +326,10 @@ impl Machine for Lane {
 
     fn load(&self, access: Access, at: At) -> u128 {
         self.count_call(at);
+        let at = match self.watched.get() {
+            Some((start, end, at)) if (start..end).contains(&access.address) => at,
+            _ => at,
+        };
         self.check(|check, order| check.access(order, &access, Kind::Load, at));
         // SAFETY: whoever calls the intrinsics promises a live, aligned word.
         unsafe { memory::load(access.address, access.bytes) }
@@ -490,7 +507,7 @@ impl Machine for Lane {
     }
 
     fn quiet(&self, group: Group, ctx: u32, at: At) {
-        self.count_call(at);
+        self.pass(at);
         self.meet_error(Some(ctx), at);
         while !self.world().net.quiet(self.origin(ctx, at, None)) {
             self.frozen(at);
@@ -508,6 +525,14 @@ impl Machine for Lane {
         self.world().net.flush(self.origin(ctx, at, None));
         self.check(|_, order| order.flush(ctx));
         self.sync_in("flush", group, at);
+    }
+
+    fn watching(&self, wait: Option<(&Watch, At)>) {
+        self.watched
+            .set(wait.filter(|(watch, _)| watch.address != 0).map(|(watch, at)| {
+                let bytes = watch.count.saturating_sub(1) * u64::from(watch.stride) + u64::from(watch.bytes);
+                (watch.address, watch.address + bytes, at)
+            }));
     }
 
     fn pause(&self, watch: &Watch, at: At) {

@@ -2,7 +2,7 @@
 
 use crate::choices::Notes;
 use crate::config::Config;
-use crate::engine::{Engine, StreamId};
+use crate::engine;
 use crate::failure::Failure;
 use crate::kernel::{KernelJob, LaneBody};
 use crate::net::{Fault, Path};
@@ -184,49 +184,53 @@ impl Sim {
     /// # Errors
     /// As [`run`].
     #[track_caller]
-    pub fn run(mut self, kernel: impl Fn() + Send + Sync) -> Result<Report, Failure> {
+    pub fn run(self, kernel: impl Fn() + Send + Sync) -> Result<Report, Failure> {
         let at = Location::caller();
-        let unmade = |error: &dyn std::fmt::Display| Failure::Launch {
-            report: error.to_string(),
-        };
-        let seed = match self.seed {
-            Some(seed) => seed,
+        let seed = match &self.seed {
+            Some(seed) => seed.clone(),
             None => Seed::from_env().map_err(|error| unmade(&error))?.unwrap_or_default(),
         };
-        (self.config.seed, self.config.choices) = (seed.number, seed.choices);
-        let (pes, seed) = (self.config.pes, self.config.seed);
+        engine::on_own_thread(|| self.run_here(seed, at, &kernel))
+    }
+
+    /// As [`run`](Self::run), with this seed and on this thread, which is in no lane.
+    pub(crate) fn run_here(
+        &self,
+        seed: Seed,
+        at: &'static Location<'static>,
+        kernel: &(impl Fn() + Send + Sync),
+    ) -> Result<Report, Failure> {
+        let number = seed.number;
+        let config = Config {
+            seed: number,
+            choices: seed.choices,
+            ..self.config.clone()
+        };
         let kernel: Arc<dyn Fn() + Send + Sync + '_> = Arc::new(kernel);
-        // SAFETY: the engine below holds all other clones. It is dropped before this function returns, also when it
-        // unwinds, and joins the thread on which the kernel runs: nothing calls the kernel after that, and nothing drops
-        // it (a simulator that has panicked leaks its clones).
+        // SAFETY: `run_here` below holds all clones. When it returns, no lane runs any more and nothing calls the kernel: its
+        // world is dropped, or leaked where the simulator has panicked.
         let kernel = unsafe { std::mem::transmute::<Arc<dyn Fn() + Send + Sync + '_>, Arc<LaneBody>>(kernel) };
-        let engine = Engine::with_objects(self.config, true).map_err(|error| unmade(&error))?;
-        for pe in 0..pes {
-            let job = KernelJob {
-                name: "run",
-                symbol: "",
-                place: (at.file(), at.line()),
-                grid: self.grid,
-                block: self.block,
-                shared_bytes: self.shared_bytes,
-                cluster: self.cluster,
-                collective: true,
-                lane: Arc::clone(&kernel),
-            };
-            engine.submit(pe, StreamId(0), job)?;
-        }
-        for pe in 0..pes {
-            engine.detach(pe);
-        }
-        for pe in 0..pes {
-            // Every PE's failure comes from one, which is told instead of what the others see of it.
-            engine
-                .wait(pe, StreamId(0))
-                .map_err(|seen| engine.failure().unwrap_or(seen))?;
-        }
+        let jobs = (0..config.pes).map(|_| KernelJob {
+            name: "run",
+            symbol: "",
+            place: (at.file(), at.line()),
+            grid: self.grid,
+            block: self.block,
+            shared_bytes: self.shared_bytes,
+            cluster: self.cluster,
+            collective: true,
+            lane: Arc::clone(&kernel),
+        });
+        let lane_switches = engine::run_here(&config, jobs)?;
         Ok(Report {
-            lane_switches: engine.lane_switches(),
-            seed,
+            lane_switches,
+            seed: number,
         })
+    }
+}
+
+fn unmade(error: &dyn std::fmt::Display) -> Failure {
+    Failure::Launch {
+        report: error.to_string(),
     }
 }

@@ -63,6 +63,26 @@ impl Simulator {
         &self.world
     }
 
+    /// Runs what is at the desk to its end, for hosts that have ended. A failure is published.
+    pub(crate) fn run_through(&mut self) {
+        let orders = self.desk.take_news().orders;
+        self.accept(orders);
+        while self.world.failure().is_none() && !self.has_ended() {
+            self.start();
+            if !self.advance() {
+                self.idle();
+            }
+        }
+        self.end_lanes();
+        if let Some(failure) = self.world.failure().cloned() {
+            self.desk.publish(failure);
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.launches.is_empty() && self.streams.values().all(|stream| stream.queue.is_empty())
+    }
+
     /// Serves the desk until the world is dropped.
     pub(crate) fn run(&mut self) {
         loop {
@@ -203,7 +223,7 @@ impl Simulator {
 
     /// No lane is ready: waits for a host, or finds that nothing can ever go on.
     fn idle(&mut self) {
-        if self.launches.is_empty() && self.streams.values().all(|stream| stream.queue.is_empty()) {
+        if self.has_ended() {
             self.desk.sleep(None);
             return;
         }

@@ -7,7 +7,7 @@ use crate::config::{Config, SimError};
 use crate::failure::Failure;
 use crate::memory::{Heaps, Memory};
 use crate::net::{Effects, Network, Path};
-use crate::stack::StackPool;
+use crate::stack::{Guard, StackPool};
 use shmem::state::{DeviceState, MAX_PES, SystemArea};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
@@ -153,5 +153,13 @@ impl World {
 
     pub(crate) fn damaged(&self) -> bool {
         self.damaged.get()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if !self.damaged() {
+            std::mem::replace(self.stacks.get_mut(), StackPool::new(0, Guard::RedZone)).keep();
+        }
     }
 }

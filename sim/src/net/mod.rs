@@ -33,11 +33,11 @@ pub use faults::{Delay, Fault, Link, When};
 pub(crate) use op::{Fences, Local, Origin, Remote, Team};
 pub use path::{NoPath, Path};
 
-use crate::choices::Choices;
+use crate::choices::{Choices, Sequence};
 use crate::clock::Clock;
 use crate::config::{Config, SimError};
 use crate::rng::{Rng, mix};
-use faults::{Faults, flip};
+use faults::{Fate, Faults, flip};
 use links::{Behind, Due, Links, NEVER, Pending};
 use op::{Effect, Op};
 use shmem::hook::{Atomic, SignalUpdate, Space};
@@ -57,7 +57,8 @@ pub(crate) struct Network {
     effects: Effects,
     clock: Rc<Clock>,
     choices: Rc<Choices>,
-    rng: Rng,
+    /// By issuing PE.
+    rngs: Box<[Rng]>,
     style: Style,
     /// Between nodes.
     path: Path,
@@ -89,7 +90,9 @@ impl Network {
             effects,
             clock: Rc::clone(clock),
             choices: Rc::clone(choices),
-            rng: Rng::new(config.seed, &[DELAYS]),
+            rngs: (0..config.pes)
+                .map(|pe| Rng::new(config.seed, &[DELAYS, pe.into()]))
+                .collect(),
             style: Style::new(&Rng::new(config.seed, &[STYLE]), config.pes),
             path,
             node_pes,
@@ -131,7 +134,7 @@ impl Network {
         team: Option<Team>,
     ) {
         let op = origin.op();
-        let draw = self.rng.choose(&self.choices);
+        let draw = self.choose(&op);
         let element = element.max(1) as usize;
         let cuts = draw.map_or_else(Vec::new, |draw| cuts(draw, source.bytes / element));
         let ends = cuts.iter().map(|cut| cut * element).chain([source.bytes]);
@@ -186,7 +189,7 @@ impl Network {
     /// Updates a signal or counter, behind what the lanes of a `put_signal` have put.
     pub(crate) fn signal(&self, origin: Origin<'_>, to: u32, update: SignalUpdate, team: Option<Team>) {
         let op = origin.op();
-        let draw = self.rng.choose(&self.choices);
+        let draw = self.choose(&op);
         let to = Remote {
             pe: to,
             offset: update.offset,
@@ -206,9 +209,13 @@ impl Network {
     }
 
     fn issue_one(&self, origin: &Origin<'_>, op: &Op, to: Remote, effect: Effect) {
-        let (draw, name) = (self.rng.choose(&self.choices), effect.name());
+        let (draw, name) = (self.choose(op), effect.name());
         let ns = self.issue(origin, op.clone(), to, effect, None, draw);
         self.note(op, name, to.pe, 1, ns);
+    }
+
+    fn choose(&self, op: &Op) -> Option<u64> {
+        self.rngs[op.pe as usize].choose(&self.choices, Sequence::Operations(op.pe))
     }
 
     fn note(&self, op: &Op, what: &str, to: u32, pieces: u64, ns: u64) {
@@ -250,21 +257,27 @@ impl Network {
             number,
         };
         if self.faults.any() {
-            let hit = self.faults.hit();
-            if hit.error {
-                let text = format!(
-                    "the network could not complete the {} at {} to PE {}",
-                    effect.name(),
-                    op.at,
-                    to.pe
-                );
-                self.faults.add_error(op.pe, op.ctx, to.pe, text);
+            let hit = self.faults.take_hit();
+            if matches!(hit.fate, Fate::Error | Fate::Reported) {
+                if hit.fate == Fate::Error {
+                    let text = format!(
+                        "the network could not complete the {} at {} to PE {}",
+                        effect.name(),
+                        op.at,
+                        to.pe
+                    );
+                    self.faults.add_error(op.pe, op.ctx, to.pe, text);
+                }
                 return 0;
             }
             if let Some(draw) = hit.flip {
                 effect = self.damage(&op, effect, draw);
             }
-            due.ns = if hit.frozen { NEVER } else { due.ns + hit.delay_ns };
+            due.ns = if hit.fate == Fate::Frozen {
+                NEVER
+            } else {
+                due.ns + hit.delay_ns
+            };
         }
         let mut links = self.links.borrow_mut();
         let link = links.link(op.pe, op.ctx, to.pe);
@@ -498,7 +511,7 @@ impl Network {
     /// Counts an operation before it is issued. Its PE dies of it where a text is returned.
     pub(crate) fn admit(&self, from: u32, to: u32) -> Option<String> {
         let hit = self.faults.count(from, to);
-        hit.kill.then(|| format!("killed at its operation {}", hit.number))
+        (hit.fate == Fate::Death).then(|| format!("killed at its operation {}", hit.number))
     }
 
     /// Whether what acts at once on a PE has to wait for ever.

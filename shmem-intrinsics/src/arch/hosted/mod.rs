@@ -321,10 +321,12 @@ pub(crate) fn watch_any(first: Watch, count: u64, stride: usize, each: bool) -> 
 
 #[track_caller]
 pub(crate) fn spin(watch: &Watch, mut ready: impl FnMut() -> bool) {
-    let at = Location::caller();
+    let (machine, at) = (current().machine, Location::caller());
+    machine.watching(Some((watch, at)));
     while !ready() {
-        current().machine.pause(watch, at);
+        machine.pause(watch, at);
     }
+    machine.watching(None);
 }
 
 pub(crate) fn fault(kind: FaultKind, a: u64, b: u64, at: Option<At>) -> ! {
