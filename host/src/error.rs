@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Any error of this crate.
 ///
 /// After [`Device`](Self::Device), [`PeerFailed`](Self::PeerFailed), [`TimeLimit`](Self::TimeLimit),
-/// [`Deadlock`](Self::Deadlock) and [`Cuda`](Self::Cuda) from a wait, the World has failed: every later call returns the
+/// [`Deadlock`](Self::Deadlock), [`Bug`](Self::Bug) and [`Cuda`](Self::Cuda) from a wait, the World has failed: every later call returns the
 /// error at once. Drop it and make a new one. The other errors leave it usable.
 ///
 /// ```
@@ -87,6 +87,9 @@ pub enum Error {
         /// Who waits on what, and where.
         report: String,
     },
+    /// Kernels communicate in a way that may go wrong: a fence, wait or sync is missing. Only the simulator can tell.
+    #[error("{0}")]
+    Bug(Box<shmem_sim::Bug>),
     /// The operating system refused a thread for a PE.
     #[error("can't start a thread for PE {pe}: {cause}")]
     Thread {
@@ -107,6 +110,7 @@ impl Error {
                 | Self::PeerFailed { .. }
                 | Self::TimeLimit { .. }
                 | Self::Deadlock { .. }
+                | Self::Bug(_)
                 | Self::Collective(
                     CollectiveError::PeerEnded { .. }
                         | CollectiveError::TimeLimit { .. }

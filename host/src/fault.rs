@@ -104,6 +104,13 @@ impl DeviceFault {
                 ),
             },
             FaultKind::Tile => write!(f, "a tile of {a} threads does not divide a block of {b}"),
+            FaultKind::Network => match &self.message {
+                Some(text) => write!(f, "{text}"),
+                None => write!(
+                    f,
+                    "the network could not complete an operation to PE {a} (syndrome {b:#x})"
+                ),
+            },
             FaultKind::Slot => write!(f, "barrier slot {a} does not exist, there are {b}"),
             FaultKind::Arrivals => write!(f, "an mbarrier of {a} arrivals was asked for: 1 to {b} can be counted"),
             other => write!(f, "{other:?} (a = {a}, b = {b})"),

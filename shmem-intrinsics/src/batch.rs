@@ -32,10 +32,10 @@ pub struct Batch<'a, G> {
 ///     let dst = shmem_sim::symmetric::<u32>(8);
 ///     let mut row = [1; 4];
 ///     let batch = shmem::batch(Thread);
-///     batch.put(dst.chunk(0, 4), &row, 1);
+///     batch.put(dst.chunk(0, 4), &row, 1 - shmem::my_pe());
 ///     let batch = batch.flush();
 ///     row[0] = 2; // not before the flush
-///     batch.put(dst.chunk(1, 4), &row, 1);
+///     batch.put(dst.chunk(1, 4), &row, 1 - shmem::my_pe());
 ///     batch.quiet();
 /// }).unwrap();
 /// ```
@@ -73,7 +73,7 @@ impl<'a, G: Tile> Batch<'a, G> {
     ///     for i in 0..4 {
     ///         row[0] = i;
     ///         let batch = shmem::batch(Thread);
-    ///         batch.put(dst.chunk(i, 4), &row, 1);
+    ///         batch.put(dst.chunk(i, 4), &row, 1 - shmem::my_pe());
     ///         let _ = batch.flush(); // `row` is free, the put may still be under way
     ///     }
     ///     shmem::quiet(Thread);

@@ -143,7 +143,7 @@ impl<S: Sharing> Ctx<S> {
     /// shmem_sim::run(2, 1, 32, || {
     ///     let (dst, src) = (shmem_sim::symmetric::<u32>(32), shmem_sim::symmetric::<u32>(32));
     ///     let ctx = shmem::default_context();
-    ///     shmem::put_nbi(Warp, dst, src, ctx.to(1));
+    ///     shmem::put_nbi(Warp, dst, src, ctx.to(1 - shmem::my_pe()));
     ///     ctx.flush(Warp);
     ///     src.store(Warp.rank(), 5);
     /// }).unwrap();
@@ -164,7 +164,7 @@ impl<S: Sharing> Ctx<S> {
     /// shmem_sim::run(2, 1, 1, || {
     ///     let dst = shmem_sim::symmetric::<u32>(4);
     ///     let batch = shmem::default_context().batch(Thread);
-    ///     batch.put(dst, &[1, 2, 3, 4], 1);
+    ///     batch.put(dst, &[1, 2, 3, 4], 1 - shmem::my_pe());
     ///     batch.quiet();
     /// }).unwrap();
     /// ```

@@ -46,6 +46,8 @@ kinds! {
     Tile = 10,
     /// A barrier slot that does not exist: slot `a`, slots `b`.
     Slot = 11,
+    /// An operation that the network could not complete: the PE that it was for `a`, the NIC's syndrome `b`.
+    Network = 12,
     /// An mbarrier of no or too many arrivals: arrivals `a`, at most `b`.
     Arrivals = 20,
 }

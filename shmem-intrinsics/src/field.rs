@@ -29,6 +29,7 @@ use crate::{Global, Sym};
 ///     let table = shmem_sim::symmetric::<Entry>(4);
 ///     let key = shmem::field!(table.at(3), Entry, key);
 ///     shmem::p(key, 77, shmem::my_pe());
+///     shmem::quiet(Thread);
 ///     assert_eq!(key.load(), 77);
 /// }).unwrap();
 /// ```

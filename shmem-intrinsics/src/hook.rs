@@ -240,6 +240,8 @@ pub trait Machine {
     fn quiet(&self, group: Group, ctx: u32, at: At);
     /// flush of a context for all members.
     fn flush(&self, group: Group, ctx: u32, at: At);
+    /// Loads of the watched words are those of a wait at this place, until it is over: None.
+    fn watching(&self, wait: Option<(&Watch, At)>);
     /// Gives way to other lanes until memory may have changed. Does not return once a PE has failed.
     fn pause(&self, watch: &Watch, at: At);
     /// The block's array of this identity, aligned to 16; what it holds at the block's start is unspecified.

@@ -61,7 +61,7 @@ pub fn quiet<G: Tile>(tile: G) {
 /// use shmem::prelude::*;
 /// shmem_sim::run(2, 1, 32, || {
 ///     let (dst, src) = (shmem_sim::symmetric::<u32>(32), shmem_sim::symmetric::<u32>(32));
-///     shmem::put_nbi(Warp, dst, src, 1);
+///     shmem::put_nbi(Warp, dst, src, 1 - shmem::my_pe());
 ///     shmem::flush(Warp);
 ///     src.store(Warp.rank(), 5);
 /// }).unwrap();

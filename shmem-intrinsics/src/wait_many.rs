@@ -75,7 +75,9 @@ where
 ///     let mut count = 0;
 ///     while let Some(pe) = shmem::wait_until_any(Block, arrived.except(|pe| done.load(pe) == 1), eq(1)) {
 ///         Block.sync();
-///         done.store(pe, 1);
+///         if Block.leader() {
+///             done.store(pe, 1);
+///         }
 ///         Block.sync();
 ///         count += 1;
 ///     }

@@ -3,9 +3,10 @@
 //! A lane that arrives somewhere notes what it waits for and sets its bit; the last one to arrive releases the others and
 //! goes on itself. Lanes that have ended count nowhere, as on a GPU.
 
+use crate::check::Checker;
 use crate::cluster::Cluster;
-use crate::kernel::{Kernel, LaneBody};
-use crate::lane::Lane;
+use crate::kernel::{Kernel, LaneBody, unrank};
+use crate::lane::{Lane, SYNC};
 use crate::meet::{Arrived, Grid};
 use crate::queue::{Queue, WarpId};
 use crate::shared::SharedMemory;
@@ -35,6 +36,8 @@ pub(crate) struct Block {
     /// Lanes at the grid's.
     pub(crate) at_grid: Arrived,
     live: Cell<u32>,
+    /// Among all blocks that have begun, where they are checked.
+    number: u32,
 }
 
 /// Where a block belongs.
@@ -149,7 +152,7 @@ impl Warp {
 }
 
 /// The positions of the bits that are set, ascending.
-pub(crate) fn bits(mut mask: u32) -> impl Iterator<Item = u32> {
+pub(crate) fn bits(mut mask: u32) -> impl Iterator<Item = u32> + Clone {
     std::iter::from_fn(move || {
         let bit = (mask != 0).then(|| mask.trailing_zeros())?;
         mask &= mask - 1;
@@ -168,11 +171,16 @@ impl Block {
         (cluster, grid): (&Rc<Cluster>, &Rc<Grid>),
     ) -> Rc<Self> {
         let threads = kernel.threads();
+        let index = unrank(home.rank, kernel.grid);
+        let number = world
+            .check
+            .as_ref()
+            .map_or(0, |check| check.begin(home.pe, kernel.name, index, kernel.block));
         let arrived = || Arrived::new(threads.div_ceil(32));
         let warps = (0..threads.div_ceil(32)).map(|warp| Warp::new(threads - 32 * warp));
         let block = Rc::new(Self {
             lanes: (0..threads)
-                .map(|rank| Lane::new(rank, home.rank, &kernel, world.state(home.pe)))
+                .map(|rank| Lane::new(rank, home.rank, number, &kernel, world.state(home.pe)))
                 .collect(),
             warps: warps.collect(),
             world: Rc::clone(world),
@@ -188,6 +196,7 @@ impl Block {
             at_cluster: arrived(),
             at_grid: arrived(),
             live: Cell::new(threads),
+            number,
         });
         for lane in &block.lanes {
             lane.enter(&block);
@@ -197,6 +206,11 @@ impl Block {
             queue.push(WarpId { slot: home.slot, warp });
         }
         block
+    }
+
+    /// These threads have met: what each has done comes before what any of them does now.
+    pub(crate) fn check_sync(&self, threads: impl Iterator<Item = u32> + Clone) {
+        check_sync(&self.world, threads.map(|thread| &self.lanes[thread as usize]));
     }
 
     pub(crate) fn live(&self) -> u32 {
@@ -221,7 +235,11 @@ impl Block {
     /// Lets the lanes of a warp that meet under `mask` go on, if all of them have come. Returns them; `running`, which has
     /// just come, is not made ready.
     pub(crate) fn meet(&self, warp: u32, mask: u32, running: u32) -> u32 {
+        let exchange = self.warps[warp as usize].exchanging.get() & mask != 0;
         let members = self.warps[warp as usize].part(mask);
+        if !exchange && members != 0 {
+            self.check_sync(bits(members).map(|bit| 32 * warp + bit));
+        }
         self.wake(warp, members & !running);
         members
     }
@@ -232,6 +250,12 @@ impl Block {
         let state = &self.warps[warp as usize];
         state.alive.set(state.alive.get() & !bit);
         self.live.set(self.live.get() - 1);
+        if self.live.get() == 0
+            && let Some(check) = &self.world.check
+        {
+            check.end(self.number);
+            self.shared.each(|start, bytes| check.forget(start, bytes));
+        }
         let mut waiting = state.meeting.get();
         while waiting != 0 {
             let first = waiting.trailing_zeros();
@@ -242,4 +266,33 @@ impl Block {
         self.recheck_barriers(thread);
         self.live.get() == 0
     }
+}
+
+/// The lanes at a barrier of several blocks have met.
+pub(crate) fn check_sync_all(blocks: &[Rc<Block>], barrier: impl Fn(&Block) -> &Arrived + Clone) {
+    let Some(block) = blocks.first() else { return };
+    let lanes = blocks.iter().flat_map(|block| {
+        let threads = barrier(block).threads();
+        threads.map(|thread| &block.lanes[thread as usize])
+    });
+    check_sync(&block.world, lanes);
+}
+
+/// Lanes have met.
+fn check_sync<'a>(world: &World, lanes: impl Iterator<Item = &'a Lane> + Clone) {
+    let Some(check) = &world.check else { return };
+    if let Some(first) = lanes.clone().next()
+        && let Some(other) = lanes.clone().find(|lane| {
+            let (here, there) = (first.at.get(), lane.at.get());
+            here != there && (first.call.get() != SYNC || lane.call.get() != SYNC)
+        })
+        && let (Some(here), Some(there)) = (first.at.get(), other.at.get())
+    {
+        let id = |lane: &Lane| lane.order.borrow().me;
+        check.divergent(
+            (id(first), first.call.get(), here),
+            (id(other), other.call.get(), there),
+        );
+    }
+    Checker::sync(lanes.map(|lane| &lane.order));
 }

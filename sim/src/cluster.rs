@@ -1,6 +1,6 @@
 //! The blocks of a cluster, and their barrier: it opens when all their lanes that have not ended are there.
 
-use crate::block::Block;
+use crate::block::{Block, check_sync_all};
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
@@ -48,8 +48,14 @@ impl Cluster {
         if !self.complete() || self.live().any(|block| block.at_cluster.count.get() < block.live()) {
             return false;
         }
+        check_sync_all(&self.blocks(), |block| &block.at_cluster);
         self.live().for_each(|block| block.leave(&block.at_cluster));
         true
+    }
+
+    /// Those that are there.
+    pub(crate) fn blocks(&self) -> Vec<Rc<Block>> {
+        self.live().collect()
     }
 
     fn live(&self) -> impl Iterator<Item = Rc<Block>> {

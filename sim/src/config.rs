@@ -1,6 +1,9 @@
 //! What a world is made of, and why it could not be made.
 
+use crate::choices::Notes;
+use crate::net::{Fault, Path};
 use shmem::state::{MAX_PES, SystemArea};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A world to simulate.
@@ -24,17 +27,46 @@ pub struct Config {
     pub heap_bytes: u64,
     /// How long a kernel may run, and how long it may be kept waiting for a host thread; None for ever.
     pub time_limit: Option<Duration>,
+    /// Whether the order of accesses is checked: a kernel that lacks a fence fails with [`Failure::Bug`](crate::Failure).
+    pub check: bool,
+    /// What carries operations between nodes; None: what `SHMEM_SIM_PATH` says, or load and store.
+    pub path: Option<Path>,
+    /// PEs of a node, which reach each other by load and store. None: all of them over [`Path::LoadStore`], else each is a
+    /// node of its own.
+    pub node_pes: Option<u32>,
+    /// What breaks.
+    pub faults: Vec<Fault>,
+    /// The random decisions that are made, by number and ascending; all others are plain. None: all are made.
+    pub choices: Option<Arc<[u64]>>,
+    /// Where decisions are noted.
+    pub(crate) notes: Option<Notes>,
 }
 
 impl Config {
-    /// Seed 0, heaps of 1 GiB, a limit of 30 seconds.
+    /// Seed 0, heaps of 1 GiB, checked, a limit of 30 seconds.
     pub fn new(pes: u32) -> Self {
         Self {
             pes,
             seed: 0,
             heap_bytes: 1 << 30,
             time_limit: Some(Duration::from_secs(30)),
+            check: true,
+            path: None,
+            node_pes: None,
+            faults: Vec::new(),
+            choices: None,
+            notes: None,
         }
+    }
+
+    /// What carries operations, and how many PEs a node has.
+    pub(crate) fn path_and_node(&self) -> Result<(Path, u32), SimError> {
+        let path = match self.path {
+            Some(path) => path,
+            None => Path::from_env()?.unwrap_or_default(),
+        };
+        let most = if path == Path::LoadStore { self.pes } else { 1 };
+        Ok((path, self.node_pes.unwrap_or(most).clamp(1, self.pes)))
     }
 
     pub(crate) fn check(&self) -> Result<(), SimError> {

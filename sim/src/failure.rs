@@ -1,5 +1,6 @@
 //! How a world fails, and how that reads.
 
+use crate::check::Bug;
 use shmem::fault::FaultKind;
 use shmem::state::FaultRecord;
 use std::fmt::Write as _;
@@ -19,6 +20,9 @@ pub enum Failure {
         /// A panic's text.
         message: Option<String>,
     },
+    /// Kernels communicate in a way that may go wrong, whether or not it has in this run.
+    #[error("{0}")]
+    Bug(Box<Bug>),
     /// No lane can run, nothing is in flight, and no host thread will submit anything. The closures of `spin_until` have
     /// been asked 65536 times in vain by then, in case one gives up by itself.
     #[error("{report}")]
@@ -83,6 +87,7 @@ fn kind_text(record: &FaultRecord) -> String {
         Some(FaultKind::Length) => format!("the destination has {a} elements, the source {b}"),
         Some(FaultKind::TimeLimit) => format!("waited {b} ns; the value last seen is {a}"),
         Some(FaultKind::PeerFailed) => "another PE has failed".to_owned(),
+        Some(FaultKind::Network) => format!("the network could not complete an operation to PE {a}"),
         Some(FaultKind::Panic) => "panicked".to_owned(),
         Some(FaultKind::Tile) => format!("a tile of {a} threads does not divide a block of {b}"),
         Some(FaultKind::Slot) => format!("there is no barrier slot {a}, only {b} of them"),

@@ -2,8 +2,10 @@
 
 use crate::async_copy::AsyncCopies;
 use crate::block::Block;
+use crate::check::{LaneId, Order};
 use crate::failure::Failure;
 use crate::kernel::{Kernel, unrank};
+use crate::net::Fences;
 use crate::overflow;
 use crate::panics::{self, Note};
 use crate::stack::LaneStack;
@@ -19,6 +21,9 @@ use std::rc::Rc;
 
 const OVERFLOW: &str = "the lane's stack overflowed: keep large arrays out of kernels, or set SHMEM_SIM_STACK (bytes per \
                         lane, 64K by default)";
+
+/// A sync that is a call of its own: lanes may meet in different ones.
+pub(crate) const SYNC: &str = "sync";
 
 /// What a lane that does not run waits for.
 #[derive(Clone, Copy, Debug)]
@@ -87,6 +92,13 @@ pub(crate) struct Lane {
     /// It has looked at the clock since it last paused.
     pub(crate) read_clock: Cell<bool>,
     pub(crate) copies: AsyncCopies,
+    pub(crate) fences: Fences,
+    /// What it knows of the order of events, where that is checked.
+    pub(crate) order: RefCell<Order>,
+    /// The words that it waits for, from and to, and where.
+    pub(crate) watched: Cell<Option<(u64, u64, At)>>,
+    /// The kind of call that it waits in, where it is one of a tile.
+    pub(crate) call: Cell<&'static str>,
     block: Cell<*const Block>,
     yielder: Cell<*const Yielder<Resume, ()>>,
     fiber: RefCell<Option<Fiber>>,
@@ -97,7 +109,8 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    pub(crate) fn new(rank: u32, block: u32, kernel: &Kernel, state: &DeviceState) -> Self {
+    /// `number` is its block's, among all that have begun.
+    pub(crate) fn new(rank: u32, block: u32, number: u32, kernel: &Kernel, state: &DeviceState) -> Self {
         Self {
             view: hook::Lane {
                 state,
@@ -113,6 +126,13 @@ impl Lane {
             calls: Cell::new(0),
             read_clock: Cell::new(false),
             copies: AsyncCopies::default(),
+            fences: Fences::default(),
+            order: RefCell::new(Order::new(LaneId {
+                block: number,
+                thread: rank as u16,
+            })),
+            watched: Cell::new(None),
+            call: Cell::new(SYNC),
             block: Cell::new(ptr::null()),
             yielder: Cell::new(ptr::null()),
             fiber: RefCell::new(None),
@@ -297,7 +317,7 @@ impl Lane {
         });
     }
 
-    fn record(&self) -> FaultRecord {
+    pub(crate) fn record(&self) -> FaultRecord {
         FaultRecord {
             ready: 1,
             kind: FaultKind::Panic as u32,

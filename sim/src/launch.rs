@@ -2,16 +2,19 @@
 
 use crate::block::{Block, Home};
 use crate::cluster::Cluster;
-use crate::desk::Order;
+use crate::desk;
 use crate::kernel::{Kernel, LaneBody};
 use crate::lane::Ran;
+use crate::machine::CALLS;
 use crate::meet::Grid;
+use crate::net::Network;
 use crate::overflow;
 use crate::queue::Queue;
 use crate::rng::Rng;
 use crate::world::World;
 use shmem::hook;
 use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -33,6 +36,8 @@ pub(crate) struct Part {
     cluster: RefCell<Rc<Cluster>>,
     /// Blocks that have not ended.
     left: Cell<u32>,
+    /// Operations that the world had issued when the last block ended.
+    issued: Cell<u64>,
     /// The end has been told.
     told: Cell<bool>,
 }
@@ -42,9 +47,13 @@ impl Part {
         self.left.get()
     }
 
-    /// True once, when the last block has ended.
-    pub(crate) fn take_ended(&self) -> bool {
-        self.left.get() == 0 && !self.told.replace(true)
+    /// True once, when the last block has ended and what its lanes have issued has taken effect.
+    fn take_ended(&self, net: &Network) -> bool {
+        self.left.get() == 0 && net.settled(self.pe, self.issued.get()) && !self.told.replace(true)
+    }
+
+    pub(crate) fn over(&self) -> bool {
+        self.told.get()
     }
 }
 
@@ -66,6 +75,62 @@ pub(crate) struct Launch {
     part_ended: Cell<bool>,
 }
 
+/// How the ready lanes of a warp run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Order {
+    /// The lane to begin with.
+    start: u32,
+    backwards: bool,
+    /// How many of them; the others are left for later.
+    budget: u32,
+    /// After so many calls that don't wait, a lane gives way.
+    calls: u32,
+}
+
+impl Order {
+    const PLAIN: Self = Self {
+        start: 0,
+        backwards: false,
+        budget: 32,
+        calls: CALLS,
+    };
+
+    /// One time in eight some lanes are left for later, and one time in four they give way soon.
+    fn new(draw: u64, lanes: u32) -> Self {
+        let several = lanes > 1;
+        Self {
+            start: if several { draw as u32 % 32 } else { 0 },
+            backwards: several && draw & 0x0800 != 0,
+            budget: if several && draw & 0x0700 == 0 {
+                1 + (draw >> 12) as u32 % 16
+            } else {
+                32
+            },
+            calls: if draw & 0x3_0000 == 0 {
+                1 + (draw >> 20) as u32 % (2 << (draw >> 32 & 3))
+            } else {
+                CALLS
+            },
+        }
+    }
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.start > 0 || self.backwards {
+            let down = if self.backwards { "downwards to" } else { "upwards from" };
+            write!(f, ", its lanes {down} {}", self.start)?;
+        }
+        if self.budget < 32 {
+            write!(f, ", {} lanes only", self.budget)?;
+        }
+        if self.calls < CALLS {
+            write!(f, ", each for {} calls", self.calls)?;
+        }
+        Ok(())
+    }
+}
+
 /// What a round over the paused lanes has shown.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Poll {
@@ -79,15 +144,16 @@ pub(crate) struct Poll {
 
 impl Launch {
     /// A plain launch of one job, or a collective one of a job for each PE. `labels` name it in the sequence of launches.
-    pub(crate) fn new(world: &Rc<World>, jobs: Vec<Order>, labels: &[u64]) -> Self {
+    pub(crate) fn new(world: &Rc<World>, jobs: Vec<desk::Order>, labels: &[u64]) -> Self {
         let (kernel, collective) = (jobs[0].job.kernel(), jobs[0].job.collective);
-        let parts = jobs.into_iter().map(|Order { pe, stream, job, .. }| Part {
+        let parts = jobs.into_iter().map(|desk::Order { pe, stream, job, .. }| Part {
             pe,
             stream,
             body: job.lane,
             grid: Grid::new(kernel.blocks()),
             cluster: RefCell::new(Cluster::new(kernel.cluster)),
             left: Cell::new(kernel.blocks()),
+            issued: Cell::new(0),
             told: Cell::new(false),
         });
         let launch = Self {
@@ -96,7 +162,7 @@ impl Launch {
             collective,
             started: Cell::new(Instant::now()),
             world: Rc::clone(world),
-            queue: Rc::new(Queue::new(Rng::new(world.seed, labels))),
+            queue: Rc::new(Queue::new(Rng::new(world.seed, labels), &world.choices)),
             resident: RefCell::default(),
             free_slots: RefCell::default(),
             made: Cell::new(0),
@@ -173,9 +239,19 @@ impl Launch {
         )
     }
 
-    /// Whether a part has ended since this was last asked.
-    pub(crate) fn take_part_ended(&self) -> bool {
-        self.part_ended.take()
+    /// Hands out the parts that have ended since this was last asked.
+    pub(crate) fn take_ended(&self, mut ended: impl FnMut(&Part)) {
+        if self.part_ended.get() {
+            let parts = self.parts.iter().filter(|part| part.take_ended(&self.world.net));
+            parts.for_each(&mut ended);
+            let waits = |part: &Part| part.left() == 0 && !part.over();
+            self.part_ended.set(self.parts.iter().any(waits));
+        }
+    }
+
+    /// Its lanes, of all blocks.
+    pub(crate) fn lanes(&self) -> u64 {
+        self.all_blocks() * u64::from(self.kernel.threads())
     }
 
     /// Runs lanes for a while. False where none can run.
@@ -211,20 +287,29 @@ impl Launch {
 
     /// Runs ready lanes of one warp, each until it waits: mostly all of them, in an order that the seed decides.
     fn run_warp(&self) -> bool {
-        let Some((id, draw)) = self.queue.pick() else {
+        self.world.net.deliver();
+        let Some((id, draw, passed)) = self.queue.pick() else {
             return false;
         };
         let block = self.block(id.slot);
         let warp = &block.warps[id.warp as usize];
-        let start = draw as u32 % 32;
+        let order = draw.map_or(Order::PLAIN, |draw| Order::new(draw, warp.ready.get().count_ones()));
+        if passed > 0 || order != Order::PLAIN {
+            self.queue.note(|| {
+                let (pe, rank) = (block.home.pe, block.home.rank);
+                format!(
+                    "warp {} of block {rank} on PE {pe} runs before {passed} others{order}",
+                    id.warp
+                )
+            });
+        }
+        let Order {
+            start,
+            backwards,
+            mut budget,
+            calls,
+        } = order;
         let mut lanes = warp.ready.take().rotate_right(start);
-        // One time in eight some lanes are left for later.
-        let mut budget = if draw & 0x0700 == 0 {
-            1 + (draw >> 12) as u32 % 16
-        } else {
-            32
-        };
-        let backwards = draw & 0x0800 != 0;
         while lanes != 0 && budget > 0 {
             let bit = if backwards {
                 lanes.ilog2()
@@ -234,7 +319,9 @@ impl Launch {
             lanes &= !(1 << bit);
             budget -= 1;
             self.world.count_switch();
-            self.run_lane(&block, 32 * id.warp + (bit + start) % 32);
+            let thread = 32 * id.warp + (bit + start) % 32;
+            block.lanes[thread as usize].calls.set(CALLS - calls);
+            self.run_lane(&block, thread);
             if self.world.failure().is_some() {
                 return true;
             }
@@ -258,11 +345,14 @@ impl Launch {
     fn retire(&self, block: &Block) {
         // The thread's current lane goes with the block.
         leave_lanes();
+        let net = &self.world.net;
+        net.block_ends(block.home.pe, std::ptr::from_ref(block).addr());
         self.resident.borrow_mut()[block.home.slot as usize] = None;
         self.free_slots.borrow_mut().push(block.home.slot);
-        let left = &self.parts[block.home.part].left;
-        left.set(left.get() - 1);
-        if left.get() == 0 {
+        let part = &self.parts[block.home.part];
+        part.left.set(part.left.get() - 1);
+        if part.left.get() == 0 {
+            part.issued.set(net.issued());
             self.part_ended.set(true);
         }
         self.admit();

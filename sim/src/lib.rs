@@ -3,12 +3,16 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `run`, `objects` | [`run()`], [`Sim`], [`symmetric`]: a kernel under test, without a host program |
+//! | `explore`, `seed` | [`explore()`]: many seeds, and what a failing one comes down to |
 //! | `engine`, `desk`, `hosts` | [`Engine`]: a world as host threads see it, and how they meet the simulator's thread |
 //! | `simulator` | what starts when, and when nothing can go on |
 //! | `launch`, `queue` | resident blocks, and which lane runs next |
 //! | `async_copy` | a lane's `cp.async` |
 //! | `block`, `meet`, `lane`, `machine` | warps, barriers, coroutines, what a lane's calls do |
+//! | `check` | the happens-before checker: finds missing fences, waits and syncs |
 //! | `net`, `memory` | when an operation takes effect at another PE, and the memory it changes |
+//! | `breaks` | what a lane meets of [`Fault`]s |
+//! | `choices`, `rng`, `clock` | random decisions, by number; simulated time |
 //! | `stack`, `overflow`, `panics` | stacks of lanes, and what becomes of kernels that leave theirs or panic |
 //! | `report`, `failure` | why a world failed, as text |
 //!
@@ -39,10 +43,15 @@
 
 mod async_copy;
 mod block;
+mod breaks;
+mod check;
+mod choices;
+mod clock;
 mod cluster;
 mod config;
 mod desk;
 mod engine;
+mod explore;
 mod failure;
 mod hosts;
 mod kernel;
@@ -59,14 +68,19 @@ mod queue;
 mod report;
 mod rng;
 mod run;
+mod seed;
 mod shared;
 mod simulator;
 mod stack;
 mod world;
 
+pub use check::{Bug, BugKind, Party};
 pub use config::{Config, SimError};
 pub use engine::{Blocked, Engine, StreamId};
+pub use explore::{Explored, Found, explore};
 pub use failure::Failure;
 pub use kernel::{KernelJob, LaneBody};
+pub use net::{Delay, Fault, Link, NoPath, Path, When};
 pub use objects::{collective, counters, global, signals, symmetric, symmetric_with};
-pub use run::{Dim3, Report, Sim, run, seed_from_env};
+pub use run::{Dim3, Report, Sim, run};
+pub use seed::{NoSeed, Seed, seed_from_env};

@@ -1,25 +1,60 @@
 //! What a lane's calls do: the simulator's side of the intrinsics' hook.
 
-use crate::block::Block;
-use crate::lane::{Lane, Wait};
+use crate::block::{Block, bits};
+use crate::check::{self, Channel, Checker, Issue, Kind, Order, Run};
+use crate::choices::Sequence;
+use crate::lane::{Lane, SYNC, Wait};
 use crate::memory;
-use crate::net::{Origin, Remote};
+use crate::net::{Local, Origin, Remote, Team};
 use crate::queue::Paused;
 use shmem::fault::FaultKind;
-use shmem::hook::{Access, At, Atomic, Group, Machine, Peer, Scope, SignalUpdate, Strength, Transfer, Watch};
+use shmem::hook::{Access, At, Atomic, Group, Machine, Peer, Scope, SignalOp, SignalUpdate, Strength, Transfer, Watch};
 use shmem::state::FaultRecord;
 use std::ops::Range;
+use std::rc::Rc;
 
 /// Dynamic shared memory is one array more, of an identity that `shared!` gives none.
 const DYNAMIC: u64 = u64::MAX;
 
 impl Lane {
-    fn origin(&self, ctx: u32, at: At) -> Origin<'_> {
+    fn origin<'a>(&'a self, ctx: u32, at: At, checked: Option<&'a Rc<check::Op>>) -> Origin<'a> {
         Origin {
-            lane: &self.view,
+            lane: self,
             ctx,
             at,
+            checked,
         }
+    }
+
+    /// Lets the checker look at a call; ends the lane where it finds that the program is wrong.
+    fn check(&self, look: impl FnOnce(&Checker, &mut Order)) {
+        let world = self.world();
+        if let Some(check) = &world.check
+            && !self.must_not_wait()
+        {
+            look(check, &mut self.order.borrow_mut());
+            self.end_if_failed();
+        }
+    }
+
+    /// Memory that nobody has written yet.
+    fn fresh(&self, start: u64, bytes: usize) {
+        if let Some(check) = &self.world().check {
+            check.fresh(start, bytes as u64);
+        }
+    }
+
+    /// A lane whose call has shown a bug goes no further.
+    fn end_if_failed(&self) {
+        if self.world().failure().is_some() && !self.must_not_wait() {
+            self.leave();
+        }
+    }
+
+    /// What the checker has to know of an operation that is issued now.
+    fn issue(&self, issue: Issue, peer: Peer, at: At) -> Option<Rc<check::Op>> {
+        let check = self.world().check.as_ref()?;
+        Some(check.issue(&mut self.order.borrow_mut(), issue, peer.ctx, peer.pe, at))
     }
 
     /// Memory of a PE, which must exist and lie inside its heap.
@@ -29,7 +64,10 @@ impl Lane {
             self.fault_at(FaultKind::Pe, pe.into(), pes.into(), at);
         }
         match offset.checked_add(bytes) {
-            Some(end) if end <= heap => Remote { pe, offset },
+            Some(end) if end <= heap => {
+                self.admit(pe, at);
+                Remote { pe, offset }
+            }
             end => self.fault_at(FaultKind::Range, offset, end.unwrap_or(u64::MAX), at),
         }
     }
@@ -52,11 +90,14 @@ impl Lane {
 
     /// A block's shared array of this identity.
     fn array(&self, block: &Block, id: u64, bytes: usize, at: At) -> *mut u8 {
-        block.shared.array(id, bytes).unwrap_or_else(|first| {
-            let message =
-                format!("a shared array of {first} bytes is asked for again with {bytes}: one array has one size");
-            self.misuse(at, message)
-        })
+        block
+            .shared
+            .array(id, bytes, |start| self.fresh(start, bytes))
+            .unwrap_or_else(|first| {
+                let message =
+                    format!("a shared array of {first} bytes is asked for again with {bytes}: one array has one size");
+                self.misuse(at, message)
+            })
     }
 
     /// Goes on, where the lane was the last to come to a barrier of the block or wider; waits for it else.
@@ -70,10 +111,74 @@ impl Lane {
         }
     }
 
+    /// Its member's part of this side of a transfer.
+    fn local(&self, transfer: &Transfer, mine: &Range<u64>) -> Local {
+        Local {
+            start: (transfer.local + mine.start) as *mut u8,
+            bytes: (mine.end - mine.start) as usize,
+            space: transfer.local_space,
+            block: std::ptr::from_ref(self.block()).addr(),
+        }
+    }
+
+    /// A signal, behind what the lanes of its `put_signal` have put.
+    fn signal_behind(
+        &self,
+        update: SignalUpdate,
+        to: Peer,
+        team: Option<Team>,
+        checked: Option<Rc<check::Op>>,
+        at: At,
+    ) {
+        self.count_call(at);
+        let origin = self.origin(to.ctx, at, checked.as_ref());
+        let to = self.remote(to.pe, update.offset, 8, at);
+        self.world().net.signal(origin, to.pe, update, team);
+        self.end_if_failed();
+    }
+
     #[cold]
     fn misuse(&self, at: At, message: String) -> ! {
         self.fail_at(at, message);
         self.leave()
+    }
+
+    /// The sync of a call that every member makes.
+    fn sync_in(&self, call: &'static str, group: Group, at: At) {
+        self.call.set(call);
+        self.sync(group, at);
+        self.call.set(SYNC);
+    }
+
+    /// What each lane of a tile has put in the put_signal under way.
+    fn parts(&self, group: Group) -> Vec<Run> {
+        let part = |lane: &Lane| lane.order.borrow().last_part();
+        let block = self.block();
+        let threads = |threads: Range<u32>| {
+            let all = block.lanes.len() as u32;
+            block.lanes[threads.start.min(all) as usize..threads.end.min(all) as usize].iter()
+        };
+        let warp = self.rank / 32 * 32;
+        match group {
+            Group::Thread => vec![part(self)],
+            Group::Warp(mask) => bits(mask & block.warps[warp as usize / 32].exists)
+                .map(|bit| part(&block.lanes[(warp + bit) as usize]))
+                .collect(),
+            Group::Warps { first, count } => threads(32 * first..32 * (first + count)).map(part).collect(),
+            Group::Block => block.lanes.iter().map(part).collect(),
+            Group::Cluster => block
+                .cluster
+                .blocks()
+                .iter()
+                .flat_map(|block| block.lanes.iter().map(part))
+                .collect(),
+            Group::Grid => block
+                .grid
+                .blocks()
+                .iter()
+                .flat_map(|block| block.lanes.iter().map(part))
+                .collect(),
+        }
     }
 
     /// Waits for the lanes of the warp in `mask`.
@@ -136,10 +241,26 @@ impl Lane {
         }
     }
 
+    /// Others may go first here.
+    fn pass(&self, at: At) {
+        if !self.must_not_wait() {
+            self.at.set(Some(at));
+            self.maybe_give_way();
+        }
+    }
+
     /// The last to arrive mostly goes on at once; sometimes the others go first, so that no program counts on either.
     fn maybe_give_way(&self) {
         let block = self.block();
-        if block.queue.rng.next().is_multiple_of(4) {
+        if block
+            .queue
+            .choose(Sequence::Lanes)
+            .is_some_and(|draw| draw.is_multiple_of(4))
+        {
+            let (pe, rank) = (block.home.pe, block.home.rank);
+            block
+                .queue
+                .note(|| format!("thread {} of block {rank} on PE {pe} gives way", self.rank));
             block.wake(self.rank / 32, 1 << (self.rank % 32));
             self.suspend();
         }
@@ -147,7 +268,7 @@ impl Lane {
 }
 
 /// Calls of a lane that don't wait, between two times that it gives way.
-const CALLS: u32 = 1 << 14;
+pub(crate) const CALLS: u32 = 1 << 14;
 
 /// A member's part of the bytes of a transfer: whole elements, one run each.
 fn share(transfer: &Transfer) -> Range<u64> {
@@ -205,17 +326,28 @@ impl Machine for Lane {
 
     fn load(&self, access: Access, at: At) -> u128 {
         self.count_call(at);
+        let at = match self.watched.get() {
+            Some((start, end, at)) if (start..end).contains(&access.address) => at,
+            _ => at,
+        };
+        self.check(|check, order| check.access(order, &access, Kind::Load, at));
         // SAFETY: whoever calls the intrinsics promises a live, aligned word.
         unsafe { memory::load(access.address, access.bytes) }
     }
 
-    fn store(&self, access: Access, value: u128, _: At) {
+    fn store(&self, access: Access, value: u128, at: At) {
+        self.check(|check, order| {
+            // SAFETY: as in `load`.
+            let same = unsafe { memory::load(access.address, access.bytes) == memory::low(value, access.bytes) };
+            check.access(order, &access, if same { Kind::SameStore } else { Kind::Store }, at);
+        });
         // SAFETY: as in `load`.
         unsafe { self.world().memory.store(access.address, access.bytes, value) };
     }
 
     fn atomic(&self, access: Access, atomic: &Atomic, at: At) -> u64 {
         self.count_call(at);
+        self.check(|check, order| check.atomic(order, &access, at));
         let Atomic {
             op, operand, comparand, ..
         } = *atomic;
@@ -230,12 +362,29 @@ impl Machine for Lane {
     fn atomic_at(&self, offset: u64, bytes: u32, to: Peer, strength: Strength, atomic: &Atomic, at: At) -> u64 {
         self.count_call(at);
         let word = self.remote(to.pe, offset, bytes.into(), at);
-        self.world()
+        if atomic.fetches {
+            self.reach(to.pe, at);
+        }
+        let issue = Issue::Atomic {
+            strength,
+            fetches: atomic.fetches,
+        };
+        let checked = self.issue(issue, to, at);
+        let old = self
+            .world()
             .net
-            .atomic(self.origin(to.ctx, at), word, bytes, strength, atomic)
+            .atomic(self.origin(to.ctx, at, checked.as_ref()), word, bytes, atomic);
+        self.end_if_failed();
+        if let Some(op) = checked.filter(|_| atomic.fetches) {
+            let acquires = matches!(strength, Strength::Acquire | Strength::AcqRel);
+            let address = self.world().memory.heaps.base(to.pe) as u64 + offset;
+            self.check(|check, order| check.observed(order, &op, address, acquires));
+        }
+        old
     }
 
     fn fence_memory(&self, _: Scope, _: At) {
+        self.check(|_, order| order.fence_memory());
         // Memory that a lane reaches is sequentially consistent here.
     }
 
@@ -243,32 +392,47 @@ impl Machine for Lane {
         self.count_call(at);
         let to = self.remote(transfer.peer.pe, transfer.remote, transfer.bytes, at);
         let mine = share(transfer);
-        let bytes = (mine.end - mine.start) as usize;
-        if bytes > 0 {
+        let team = transfer.signal.map(|_| Team::of(self, transfer.group));
+        let (issue, call) = match transfer.signal {
+            Some(_) => (Issue::PutSignal, "put_signal"),
+            None => (
+                Issue::Put {
+                    nbi: !transfer.blocking,
+                },
+                "put",
+            ),
+        };
+        self.order.borrow_mut().no_part();
+        if !mine.is_empty() {
             let to = Remote {
                 offset: to.offset + mine.start,
                 ..to
             };
-            let source = (transfer.local + mine.start) as *const u8;
-            // SAFETY: the intrinsics promise a live source of `bytes` bytes; the target was checked.
-            unsafe {
-                self.world().net.put(
-                    self.origin(transfer.peer.ctx, at),
-                    to,
-                    source,
-                    bytes,
-                    !transfer.blocking,
-                );
-            };
+            let mut checked = self.issue(issue, transfer.peer, at);
+            if let Some(update) = transfer.signal.filter(|update| update.op == SignalOp::Add) {
+                let counter = self.world().memory.heaps.base(to.pe) as u64 + update.offset;
+                checked = checked.map(|op| Checker::counted(op, counter));
+            }
+            let origin = self.origin(transfer.peer.ctx, at, checked.as_ref());
+            let (source, nbi) = (self.local(transfer, &mine), !transfer.blocking);
+            self.world().net.put(origin, to, source, transfer.element, nbi, team);
+            self.end_if_failed();
         }
         if let Some(update) = transfer.signal {
-            self.sync(transfer.group, at);
+            self.sync_in(call, transfer.group, at);
             if transfer.rank == 0 {
-                self.signal(update, transfer.peer, false, at);
+                let issue = match update.op {
+                    SignalOp::Set => Issue::TailSet,
+                    SignalOp::Add => Issue::TailAdd,
+                };
+                let Peer { pe, ctx } = transfer.peer;
+                let checked = self.issue(issue, transfer.peer, at);
+                let checked = checked.map(|op| Checker::tail(op, Channel { ctx, pe }, self.parts(transfer.group)));
+                self.signal_behind(update, transfer.peer, team, checked, at);
             }
         }
         if transfer.blocking {
-            self.sync(transfer.group, at);
+            self.sync_in(call, transfer.group, at);
         }
     }
 
@@ -276,70 +440,106 @@ impl Machine for Lane {
         self.count_call(at);
         let from = self.remote(transfer.peer.pe, transfer.remote, transfer.bytes, at);
         let mine = share(transfer);
-        let bytes = (mine.end - mine.start) as usize;
-        if bytes > 0 {
+        if transfer.blocking {
+            self.reach(transfer.peer.pe, at);
+        }
+        if !mine.is_empty() {
             let from = Remote {
                 offset: from.offset + mine.start,
                 ..from
             };
-            let destination = (transfer.local + mine.start) as *mut u8;
-            // SAFETY: the intrinsics promise a live destination of `bytes` bytes; the source was checked.
-            unsafe {
-                self.world().net.get(
-                    self.origin(transfer.peer.ctx, at),
-                    from,
-                    destination,
-                    bytes,
-                    !transfer.blocking,
-                );
-            };
+            let checked = self.issue(
+                Issue::Get {
+                    nbi: !transfer.blocking,
+                },
+                transfer.peer,
+                at,
+            );
+            let origin = self.origin(transfer.peer.ctx, at, checked.as_ref());
+            let (destination, nbi) = (self.local(transfer, &mine), !transfer.blocking);
+            self.world().net.get(origin, from, destination, nbi);
+            self.end_if_failed();
         }
         if transfer.blocking {
-            self.sync(transfer.group, at);
+            self.sync_in("get", transfer.group, at);
         }
     }
 
     fn p(&self, offset: u64, value: u128, bytes: u32, to: Peer, at: At) {
         self.count_call(at);
-        let origin = self.origin(to.ctx, at);
-        let to = self.remote(to.pe, offset, bytes.into(), at);
-        self.world().net.p(origin, to, value, bytes);
+        let word = self.remote(to.pe, offset, bytes.into(), at);
+        let checked = self.issue(Issue::P, to, at);
+        self.world()
+            .net
+            .p(self.origin(to.ctx, at, checked.as_ref()), word, value, bytes);
+        self.end_if_failed();
     }
 
     fn g(&self, offset: u64, bytes: u32, from: Peer, at: At) -> u128 {
         self.count_call(at);
-        let origin = self.origin(from.ctx, at);
-        let from = self.remote(from.pe, offset, bytes.into(), at);
-        self.world().net.g(origin, from, bytes)
+        let word = self.remote(from.pe, offset, bytes.into(), at);
+        self.reach(from.pe, at);
+        let checked = self.issue(Issue::G, from, at);
+        let value = self
+            .world()
+            .net
+            .g(self.origin(from.ctx, at, checked.as_ref()), word, bytes);
+        self.end_if_failed();
+        value
     }
 
     fn signal(&self, update: SignalUpdate, to: Peer, relaxed: bool, at: At) {
-        self.count_call(at);
-        let origin = self.origin(to.ctx, at);
-        let to = self.remote(to.pe, update.offset, 8, at);
-        self.world().net.signal(origin, to.pe, update, relaxed);
+        let issue = match update.op {
+            _ if update.offset < self.world().system_bytes() => Issue::Sync { relaxed },
+            SignalOp::Set => Issue::SignalSet { relaxed },
+            SignalOp::Add => Issue::SignalAdd { relaxed },
+        };
+        let checked = self.issue(issue, to, at);
+        self.signal_behind(update, to, None, checked, at);
     }
 
     fn fence(&self, group: Group, ctx: u32, at: At) {
         // All members' earlier operations come before each member's later ones.
-        self.sync(group, at);
-        self.world().net.fence(self.origin(ctx, at));
+        self.sync_in("fence", group, at);
+        self.meet_error(Some(ctx), at);
+        self.check(|_, order| order.fence(ctx));
+        self.world().net.fence(self.origin(ctx, at, None));
     }
 
     fn quiet(&self, group: Group, ctx: u32, at: At) {
-        self.world().net.quiet(self.origin(ctx, at));
-        self.sync(group, at);
+        self.pass(at);
+        self.meet_error(Some(ctx), at);
+        while !self.world().net.quiet(self.origin(ctx, at, None)) {
+            self.frozen(at);
+        }
+        self.check(|_, order| order.quiet(ctx));
+        self.sync_in("quiet", group, at);
+        // What the others have quieted is behind each member as well.
+        if group != Group::Thread {
+            self.check(|_, order| order.fence(ctx));
+        }
     }
 
     fn flush(&self, group: Group, ctx: u32, at: At) {
-        self.world().net.flush(self.origin(ctx, at));
-        self.sync(group, at);
+        self.meet_error(Some(ctx), at);
+        self.world().net.flush(self.origin(ctx, at, None));
+        self.check(|_, order| order.flush(ctx));
+        self.sync_in("flush", group, at);
+    }
+
+    fn watching(&self, wait: Option<(&Watch, At)>) {
+        self.watched
+            .set(wait.filter(|(watch, _)| watch.address != 0).map(|(watch, at)| {
+                let bytes = watch.count.saturating_sub(1) * u64::from(watch.stride) + u64::from(watch.bytes);
+                (watch.address, watch.address + bytes, at)
+            }));
     }
 
     fn pause(&self, watch: &Watch, at: At) {
         if self.must_not_wait() {
             self.leave();
         }
+        self.meet_error(None, at);
         self.wait.set(Wait::Memory(*watch));
         self.at.set(Some(at));
         let block = self.block();
@@ -365,7 +565,7 @@ impl Machine for Lane {
         let bytes = block.kernel.shared_bytes;
         let start = block
             .shared
-            .array(DYNAMIC, bytes)
+            .array(DYNAMIC, bytes, |start| self.fresh(start, bytes))
             .expect("a launch has one size of dynamic shared memory");
         (start, bytes)
     }

@@ -3,7 +3,7 @@
 //! A block is at a barrier when all its lanes that have not ended are; that is what `barrier.sync` counts. Between warps and
 //! between blocks arrivals are counted, as the GPU does it: one that has ended never arrives, and is missed.
 
-use crate::block::{Block, bits};
+use crate::block::{Block, bits, check_sync_all};
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
@@ -31,6 +31,11 @@ impl Grid {
         self.blocks.borrow_mut().push(Rc::downgrade(block));
     }
 
+    /// Those that are there.
+    pub(crate) fn blocks(&self) -> Vec<Rc<Block>> {
+        self.blocks.borrow().iter().filter_map(Weak::upgrade).collect()
+    }
+
     /// Blocks that have arrived, of how many.
     pub(crate) fn arrived(&self) -> (u32, u32) {
         (self.arrived.get(), self.size)
@@ -43,7 +48,8 @@ impl Grid {
             return false;
         }
         self.arrived.set(0);
-        let blocks: Vec<_> = self.blocks.borrow().iter().filter_map(Weak::upgrade).collect();
+        let blocks = self.blocks();
+        check_sync_all(&blocks, |block| &block.at_grid);
         for block in blocks {
             block.leave(&block.at_grid);
         }
@@ -72,6 +78,13 @@ impl Arrived {
         self.lanes[warp].get()
     }
 
+    /// All of them.
+    pub(crate) fn threads(&self) -> impl Iterator<Item = u32> + Clone {
+        (0..)
+            .zip(&self.lanes)
+            .flat_map(|(warp, lanes)| bits(lanes.get()).map(move |bit| 32 * warp + bit))
+    }
+
     pub(crate) fn add(&self, thread: u32) {
         let lanes = &self.lanes[thread as usize / 32];
         lanes.set(lanes.get() | 1 << (thread % 32));
@@ -86,6 +99,7 @@ impl Block {
             self.at_barrier.add(thread);
             return false;
         }
+        self.check_sync(self.at_barrier.threads().chain([thread]));
         self.leave(&self.at_barrier);
         true
     }
@@ -120,6 +134,10 @@ impl Block {
         if !(first..first + count).all(arrived) {
             return false;
         }
+        self.check_sync(
+            (first..first + count)
+                .flat_map(|warp| bits(self.at_warps.lanes(warp as usize)).map(move |bit| 32 * warp + bit)),
+        );
         for warp in first..first + count {
             self.leave_warp(&self.at_warps, warp);
         }
@@ -149,6 +167,7 @@ impl Block {
     pub(crate) fn recheck_barriers(&self, thread: u32) {
         let all = |barrier: &Arrived| barrier.count.get() > 0 && barrier.count.get() == self.live();
         if all(&self.at_barrier) {
+            self.check_sync(self.at_barrier.threads());
             self.leave(&self.at_barrier);
         }
         if all(&self.at_grid) {

@@ -116,7 +116,7 @@ impl Memory {
     pub(crate) unsafe fn store(&self, address: u64, bytes: u32, value: u128) {
         // SAFETY: the caller's promise.
         unsafe {
-            if load(address, bytes) != value & mask(bytes) {
+            if load(address, bytes) != low(value, bytes) {
                 store(address, bytes, value);
                 self.touch();
             }
@@ -151,6 +151,11 @@ impl Memory {
         unsafe { std::ptr::copy(from, to, bytes) };
         self.touch();
     }
+}
+
+/// The bytes of a value that a word has room for.
+pub(crate) fn low(value: u128, bytes: u32) -> u128 {
+    value & mask(bytes)
 }
 
 fn mask(bytes: u32) -> u128 {

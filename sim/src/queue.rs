@@ -1,9 +1,12 @@
 //! Which lanes of a launch can run, and which wait for memory to change.
 
+use crate::choices::{Choices, Sequence};
 use crate::memory;
 use crate::rng::{Rng, below};
 use shmem::hook::Watch;
 use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
 
 /// A warp of a resident block: lanes become ready, and are run, by warps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,34 +67,52 @@ impl Paused {
 
 /// Shared by a launch and its blocks.
 pub(crate) struct Queue {
-    pub(crate) rng: Rng,
-    ready: RefCell<Vec<WarpId>>,
+    rng: Rng,
+    choices: Rc<Choices>,
+    ready: RefCell<VecDeque<WarpId>>,
     paused: RefCell<Vec<Paused>>,
 }
 
 impl Queue {
-    pub(crate) fn new(rng: Rng) -> Self {
+    pub(crate) fn new(rng: Rng, choices: &Rc<Choices>) -> Self {
         Self {
             rng,
+            choices: Rc::clone(choices),
             ready: RefCell::default(),
             paused: RefCell::default(),
         }
     }
 
     pub(crate) fn push(&self, warp: WarpId) {
-        self.ready.borrow_mut().push(warp);
+        self.ready.borrow_mut().push_back(warp);
     }
 
-    /// Takes one of the ready warps, with the draw that chose it. Draws nothing where none is ready: how often the
-    /// scheduler looks in vain depends on the hosts.
-    pub(crate) fn pick(&self) -> Option<(WarpId, u64)> {
+    /// Takes one of the ready warps, with the draw that chose it and how many stood in line before it: the first, with
+    /// None, where the choice is to be plain. Draws nothing where none is ready: how often the scheduler looks in vain
+    /// depends on the hosts.
+    pub(crate) fn pick(&self) -> Option<(WarpId, Option<u64>, usize)> {
         let mut ready = self.ready.borrow_mut();
         if ready.is_empty() {
             return None;
         }
-        let draw = self.rng.next();
-        let i = below(draw, ready.len());
-        Some((ready.swap_remove(i), draw))
+        let draw = self.choose(Sequence::Warps);
+        let i = draw.map_or(0, |draw| below(draw, ready.len()));
+        let warp = if i == 0 {
+            ready.pop_front()
+        } else {
+            ready.swap_remove_back(i)
+        };
+        Some((warp?, draw, i))
+    }
+
+    /// The draw of a decision of this launch; None where it is to be plain.
+    pub(crate) fn choose(&self, sequence: Sequence) -> Option<u64> {
+        self.rng.choose(&self.choices, sequence)
+    }
+
+    /// Says what the decision just made came to.
+    pub(crate) fn note(&self, text: impl FnOnce() -> String) {
+        self.choices.note(text);
     }
 
     pub(crate) fn pause(&self, lane: Paused) {

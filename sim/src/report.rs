@@ -48,6 +48,11 @@ impl<'a> Report<'a> {
         self.text
     }
 
+    /// Tells what another part of the world has written: whole lines.
+    pub(crate) fn text(&mut self, text: &str) {
+        self.text.push_str(text);
+    }
+
     fn line(&mut self, text: &str) {
         self.text.push_str(text);
         self.text.push('\n');
@@ -165,8 +170,8 @@ impl<'a> Report<'a> {
             return "a condition of its own".to_owned();
         }
         let place = self.world.memory.heaps.place(watch.address);
-        if let Some((_, offset)) = place
-            && let Some(barrier) = self.barrier(offset)
+        if let Some((of, offset)) = place
+            && let Some(barrier) = self.barrier(of, offset)
         {
             return barrier;
         }
@@ -202,16 +207,19 @@ impl<'a> Report<'a> {
     }
 
     /// What a wait for a word of the library's own is about: a PE that others wait for at a barrier.
-    fn barrier(&self, offset: u64) -> Option<String> {
+    fn barrier(&self, of: u32, offset: u64) -> Option<String> {
         let pes = self.world.pes();
         let area = SystemArea::new(pes);
-        [(area.world_sync, "the world"), (area.node_sync, "the node")]
-            .into_iter()
-            .find_map(|(start, team)| {
-                let word = offset.checked_sub(start)? / 8;
-                let (slot, pe) = (word / u64::from(pes), word % u64::from(pes));
-                (slot < SYNC_SLOTS as u64).then(|| format!("a barrier of {team} (slot {slot}): PE {pe} has not come"))
-            })
+        let node = self.world.state(of).node_start;
+        let teams = [
+            (area.world_sync, 0, pes, "the world"),
+            (area.node_sync, node, self.world.state(of).node_size, "the node"),
+        ];
+        teams.into_iter().find_map(|(start, first, pes, team)| {
+            let word = offset.checked_sub(start)? / 8;
+            let (slot, pe) = (word / u64::from(pes), u64::from(first) + word % u64::from(pes));
+            (slot < SYNC_SLOTS as u64).then(|| format!("a barrier of {team} (slot {slot}): PE {pe} has not come"))
+        })
     }
 
     /// Tells about a collective launch at the head of a stream that some PEs have not made, or not yet come to.

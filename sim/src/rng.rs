@@ -1,5 +1,6 @@
 //! The source of every choice the simulator makes.
 
+use crate::choices::{Choices, Sequence};
 use std::cell::Cell;
 
 /// SplitMix64: one add and three multiplies a draw, and any two seeds give unrelated sequences.
@@ -7,7 +8,8 @@ pub(crate) struct Rng(Cell<u64>);
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-fn mix(mut x: u64) -> u64 {
+/// Spreads the bits of a number.
+pub(crate) fn mix(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)
@@ -26,6 +28,12 @@ impl Rng {
         let x = self.0.get().wrapping_add(GOLDEN);
         self.0.set(x);
         mix(x)
+    }
+
+    /// The draw of a decision; None where it is to be plain. What comes later does not depend on which.
+    pub(crate) fn choose(&self, choices: &Choices, sequence: Sequence) -> Option<u64> {
+        let draw = self.next();
+        choices.may_be_random(sequence).then_some(draw)
     }
 }
 

@@ -1,9 +1,12 @@
 //! A world for one launch: what tests and examples of kernels need.
 
+use crate::choices::Notes;
 use crate::config::Config;
-use crate::engine::{Engine, StreamId};
+use crate::engine;
 use crate::failure::Failure;
 use crate::kernel::{KernelJob, LaneBody};
+use crate::net::{Fault, Path};
+use crate::seed::Seed;
 use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,7 +56,7 @@ pub fn run(pes: u32, grid: u32, block: u32, kernel: impl Fn() + Send + Sync) -> 
 #[must_use = "a launch is made by `run`"]
 pub struct Sim {
     config: Config,
-    seed: Option<u64>,
+    seed: Option<Seed>,
     grid: [u32; 3],
     block: [u32; 3],
     shared_bytes: usize,
@@ -123,10 +126,39 @@ impl Sim {
 
     /// The seed, instead of that of `SHMEM_SIM_SEED`.
     pub fn seed(self, seed: u64) -> Self {
+        self.replay(seed.into())
+    }
+
+    /// As [`seed`](Self::seed), with those of its random decisions that are made: see [`Found::replay`](crate::Found).
+    pub fn replay(self, seed: Seed) -> Self {
         Self {
             seed: Some(seed),
             ..self
         }
+    }
+
+    /// What carries operations between nodes, instead of what `SHMEM_SIM_PATH` says. Over another than
+    /// [`Path::LoadStore`] each PE is a node of its own, unless [`node_pes`](Self::node_pes) is set.
+    pub fn path(mut self, path: Path) -> Self {
+        self.config.path = Some(path);
+        self
+    }
+
+    /// PEs of a node: they reach each other by load and store.
+    pub fn node_pes(mut self, node_pes: u32) -> Self {
+        self.config.node_pes = Some(node_pes);
+        self
+    }
+
+    /// Something that breaks; called again, one thing more.
+    pub fn fault(mut self, fault: Fault) -> Self {
+        self.config.faults.push(fault);
+        self
+    }
+
+    pub(crate) fn notes(mut self, notes: Notes) -> Self {
+        self.config.notes = Some(notes);
+        self
     }
 
     /// Bytes of each PE's heap: address space, 1 GiB if not set.
@@ -141,69 +173,64 @@ impl Sim {
         self
     }
 
+    /// Whether the order of accesses is checked: it is if not set.
+    pub fn check(mut self, check: bool) -> Self {
+        self.config.check = check;
+        self
+    }
+
     /// Makes the world, runs the kernel, and takes the world down.
     ///
     /// # Errors
     /// As [`run`].
     #[track_caller]
-    pub fn run(mut self, kernel: impl Fn() + Send + Sync) -> Result<Report, Failure> {
+    pub fn run(self, kernel: impl Fn() + Send + Sync) -> Result<Report, Failure> {
         let at = Location::caller();
-        let unmade = |error: &dyn std::fmt::Display| Failure::Launch {
-            report: error.to_string(),
+        let seed = match &self.seed {
+            Some(seed) => seed.clone(),
+            None => Seed::from_env().map_err(|error| unmade(&error))?.unwrap_or_default(),
         };
-        self.config.seed = match self.seed {
-            Some(seed) => seed,
-            None => seed_from_env().map_err(|error| unmade(&error))?,
+        engine::on_own_thread(|| self.run_here(seed, at, &kernel))
+    }
+
+    /// As [`run`](Self::run), with this seed and on this thread, which is in no lane.
+    pub(crate) fn run_here(
+        &self,
+        seed: Seed,
+        at: &'static Location<'static>,
+        kernel: &(impl Fn() + Send + Sync),
+    ) -> Result<Report, Failure> {
+        let number = seed.number;
+        let config = Config {
+            seed: number,
+            choices: seed.choices,
+            ..self.config.clone()
         };
-        let (pes, seed) = (self.config.pes, self.config.seed);
         let kernel: Arc<dyn Fn() + Send + Sync + '_> = Arc::new(kernel);
-        // SAFETY: the engine below holds all other clones. It is dropped before this function returns, also when it
-        // unwinds, and joins the thread on which the kernel runs: nothing calls the kernel after that, and nothing drops
-        // it (a simulator that has panicked leaks its clones).
+        // SAFETY: `run_here` below holds all clones. When it returns, no lane runs any more and nothing calls the kernel: its
+        // world is dropped, or leaked where the simulator has panicked.
         let kernel = unsafe { std::mem::transmute::<Arc<dyn Fn() + Send + Sync + '_>, Arc<LaneBody>>(kernel) };
-        let engine = Engine::with_objects(self.config, true).map_err(|error| unmade(&error))?;
-        for pe in 0..pes {
-            let job = KernelJob {
-                name: "run",
-                symbol: "",
-                place: (at.file(), at.line()),
-                grid: self.grid,
-                block: self.block,
-                shared_bytes: self.shared_bytes,
-                cluster: self.cluster,
-                collective: true,
-                lane: Arc::clone(&kernel),
-            };
-            engine.submit(pe, StreamId(0), job)?;
-        }
-        for pe in 0..pes {
-            engine.detach(pe);
-        }
-        for pe in 0..pes {
-            // Every PE's failure comes from one, which is told instead of what the others see of it.
-            engine
-                .wait(pe, StreamId(0))
-                .map_err(|seen| engine.failure().unwrap_or(seen))?;
-        }
+        let jobs = (0..config.pes).map(|_| KernelJob {
+            name: "run",
+            symbol: "",
+            place: (at.file(), at.line()),
+            grid: self.grid,
+            block: self.block,
+            shared_bytes: self.shared_bytes,
+            cluster: self.cluster,
+            collective: true,
+            lane: Arc::clone(&kernel),
+        });
+        let lane_switches = engine::run_here(&config, jobs)?;
         Ok(Report {
-            lane_switches: engine.lane_switches(),
-            seed,
+            lane_switches,
+            seed: number,
         })
     }
 }
 
-/// The seed that `SHMEM_SIM_SEED` holds, or 0.
-///
-/// # Errors
-/// It holds something else than a number.
-pub fn seed_from_env() -> Result<u64, crate::SimError> {
-    let variable = "SHMEM_SIM_SEED";
-    match std::env::var(variable) {
-        Ok(value) => value.parse().map_err(|_| crate::SimError::Environment {
-            variable,
-            value,
-            wanted: "a number",
-        }),
-        Err(_) => Ok(0),
+fn unmade(error: &dyn std::fmt::Display) -> Failure {
+    Failure::Launch {
+        report: error.to_string(),
     }
 }

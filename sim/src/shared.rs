@@ -25,11 +25,18 @@ impl Array {
 }
 
 impl SharedMemory {
-    /// The array of this identity; makes it at the first call.
+    /// Calls `f` with the start and the bytes of every array.
+    pub(crate) fn each(&self, f: impl Fn(u64, u64)) {
+        for array in self.arrays.borrow().iter() {
+            f(array.words.as_ptr() as u64, array.bytes as u64);
+        }
+    }
+
+    /// The array of this identity; makes it at the first call, and says where.
     ///
     /// # Errors
     /// It exists, but is smaller: its size is returned.
-    pub(crate) fn array(&self, id: u64, bytes: usize) -> Result<*mut u8, usize> {
+    pub(crate) fn array(&self, id: u64, bytes: usize, made: impl FnOnce(u64)) -> Result<*mut u8, usize> {
         let mut arrays = self.arrays.borrow_mut();
         if let Some(array) = arrays.iter_mut().find(|a| a.id == id) {
             return if bytes <= array.bytes {
@@ -42,6 +49,7 @@ impl SharedMemory {
         let mut array = Array { id, bytes, words };
         let start = array.start();
         arrays.push(array);
+        made(start as u64);
         Ok(start)
     }
 }
@@ -53,12 +61,12 @@ mod tests {
     #[test]
     fn an_array_keeps_its_place_and_starts_out_poisoned() {
         let shared = SharedMemory::default();
-        let first = shared.array(1, 40).unwrap();
+        let first = shared.array(1, 40, |_| ()).unwrap();
         for id in 2..50 {
-            shared.array(id, 8).unwrap();
+            shared.array(id, 8, |_| ()).unwrap();
         }
-        assert_eq!(shared.array(1, 32), Ok(first));
-        assert_eq!(shared.array(1, 48), Err(40));
+        assert_eq!(shared.array(1, 32, |_| ()), Ok(first));
+        assert_eq!(shared.array(1, 48, |_| ()), Err(40));
         assert_eq!(first as usize % 16, 0);
         // SAFETY: 40 bytes, alive with `shared`.
         assert_eq!(unsafe { first.add(39).read() }, 0xa5);

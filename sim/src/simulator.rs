@@ -5,7 +5,6 @@ use crate::failure::Failure;
 use crate::hosts::Doing;
 use crate::launch::{Launch, Poll};
 use crate::report::{Report, numbers};
-use crate::rng::Rng;
 use crate::world::World;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -24,7 +23,6 @@ const IDLE_LOOKS: (Duration, Duration) = (Duration::from_millis(1), Duration::fr
 /// Labels of the random sequences.
 const PLAIN: u64 = 0;
 const COLLECTIVE: u64 = 1;
-const NETWORK: u64 = 2;
 
 #[derive(Default)]
 struct Stream {
@@ -40,7 +38,6 @@ pub(crate) struct Simulator {
     /// By PE and number.
     streams: BTreeMap<(u32, u32), Stream>,
     launches: Vec<Launch>,
-    network_rng: Rng,
     /// Rounds in which lanes ran, over all of its life: a world may go on by one round at a time.
     rounds: u32,
     /// Since when someone has been waiting for a host.
@@ -51,7 +48,6 @@ pub(crate) struct Simulator {
 impl Simulator {
     pub(crate) fn new(world: World, desk: Arc<Desk>, limit: Option<Duration>) -> Self {
         Self {
-            network_rng: Rng::new(world.seed, &[NETWORK]),
             world: Rc::new(world),
             desk,
             limit,
@@ -65,6 +61,26 @@ impl Simulator {
 
     pub(crate) fn world(&self) -> &World {
         &self.world
+    }
+
+    /// Runs what is at the desk to its end, for hosts that have ended. A failure is published.
+    pub(crate) fn run_through(&mut self) {
+        let orders = self.desk.take_news().orders;
+        self.accept(orders);
+        while self.world.failure().is_none() && !self.has_ended() {
+            self.start();
+            if !self.advance() {
+                self.idle();
+            }
+        }
+        self.end_lanes();
+        if let Some(failure) = self.world.failure().cloned() {
+            self.desk.publish(failure);
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.launches.is_empty() && self.streams.values().all(|stream| stream.queue.is_empty())
     }
 
     /// Serves the desk until the world is dropped.
@@ -137,7 +153,13 @@ impl Simulator {
             });
             let jobs = jobs.collect();
             self.launches.push(Launch::new(&self.world, jobs, &labels));
+            self.tell_lanes();
         }
+    }
+
+    fn tell_lanes(&self) {
+        let lanes: u64 = self.launches.iter().map(Launch::lanes).sum();
+        self.world.net.set_lanes(lanes.min(u32::MAX.into()) as u32);
     }
 
     /// Runs lanes until a stream moves on, a host has news, or nothing can run; false where nothing has come of it.
@@ -151,9 +173,13 @@ impl Simulator {
                     return true;
                 }
             }
-            if self.world.net.in_flight() > 0 {
-                self.world.net.deliver(self.network_rng.next());
-                ran = true;
+            // Time goes on by itself where nobody runs.
+            if !ran {
+                ran = self.world.net.skip();
+                // What lands last may be what was wrong.
+                if self.world.failure().is_some() {
+                    return true;
+                }
             }
             let moved = self.retire();
             any |= ran || moved;
@@ -178,25 +204,26 @@ impl Simulator {
     /// Moves on the streams whose launch has ended. Hosts that wait for one of them run from here on.
     fn retire(&mut self) -> bool {
         let mut moved = false;
-        for launch in self.launches.iter().filter(|launch| launch.take_part_ended()) {
-            for part in launch.parts.iter().filter(|part| part.take_ended()) {
+        for launch in &self.launches {
+            launch.take_ended(|part| {
                 moved = true;
                 if let Some(stream) = self.streams.get_mut(&(part.pe, part.stream)) {
                     stream.running = false;
                 }
                 self.desk.job_done(part.pe, part.stream, self.world.switches());
-            }
+            });
         }
         if moved {
             self.launches
-                .retain(|launch| launch.parts.iter().any(|part| part.left() > 0));
+                .retain(|launch| launch.parts.iter().any(|part| !part.over()));
+            self.tell_lanes();
         }
         moved
     }
 
     /// No lane is ready: waits for a host, or finds that nothing can ever go on.
     fn idle(&mut self) {
-        if self.launches.is_empty() && self.streams.values().all(|stream| stream.queue.is_empty()) {
+        if self.has_ended() {
             self.desk.sleep(None);
             return;
         }
@@ -320,6 +347,7 @@ impl Simulator {
         for launch in &self.launches {
             report.launch(launch);
         }
+        report.text(&self.world.net.report());
         let heads = self.streams.iter().filter(|(_, stream)| !stream.running);
         let heads: Vec<_> = heads.filter_map(|(_, stream)| stream.queue.front()).collect();
         for order in heads.iter().filter(|order| order.job.collective) {

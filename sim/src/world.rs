@@ -1,27 +1,29 @@
 //! What all lanes of a world share on the simulator's thread.
 
+use crate::check::Checker;
+use crate::choices::Choices;
+use crate::clock::{Clock, TICK_NS};
 use crate::config::{Config, SimError};
 use crate::failure::Failure;
 use crate::memory::{Heaps, Memory};
-use crate::net::{InOrder, Network};
-use crate::stack::StackPool;
+use crate::net::{Effects, Network, Path};
+use crate::stack::{Guard, StackPool};
 use shmem::state::{DeviceState, MAX_PES, SystemArea};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Simulated nanoseconds that one stretch of a lane, or one look at the clock, takes.
-const TICK_NS: u64 = 10;
-
 pub(crate) struct World {
     pub(crate) seed: u64,
     pub(crate) memory: Rc<Memory>,
-    pub(crate) net: Box<dyn Network>,
+    pub(crate) net: Network,
+    pub(crate) choices: Rc<Choices>,
     pub(crate) stacks: RefCell<StackPool>,
     states: Box<[DeviceState]>,
     switches: Cell<u64>,
-    clock_ns: Cell<u64>,
-    failure: OnceCell<Failure>,
+    clock: Rc<Clock>,
+    failure: Rc<OnceCell<Failure>>,
+    pub(crate) check: Option<Rc<Checker>>,
     /// Lanes have run beside a host that did other things: its speed may have decided what they found.
     ran_beside_host: Cell<bool>,
     ending: Cell<bool>,
@@ -36,33 +38,57 @@ impl World {
         for pe in 0..config.pes {
             peer_base[pe as usize] = heaps.base(pe) as u64;
         }
-        let states = (0..config.pes).map(|my_pe| DeviceState {
-            my_pe,
-            n_pes: config.pes,
-            heap_base: peer_base[my_pe as usize],
-            heap_bytes: config.heap_bytes,
-            fault: 0,
-            time_limit_ns: config.time_limit.map_or(0, |limit| limit.as_nanos() as u64),
-            world_sync: area.world_sync,
-            node_sync: area.node_sync,
-            node_start: 0,
-            node_size: config.pes,
-            peer_base,
+        let (path, node_pes) = config.path_and_node()?;
+        let states = (0..config.pes).map(|my_pe| {
+            let node_start = my_pe / node_pes * node_pes;
+            let node_size = node_pes.min(config.pes - node_start);
+            let node = node_start..node_start + node_size;
+            let mut peer_base = peer_base;
+            if path != Path::LoadStore {
+                let strangers = (0..config.pes).filter(|pe| !node.contains(pe));
+                strangers.for_each(|pe| peer_base[pe as usize] = 0);
+            }
+            DeviceState {
+                my_pe,
+                n_pes: config.pes,
+                heap_base: peer_base[my_pe as usize],
+                heap_bytes: config.heap_bytes,
+                fault: 0,
+                time_limit_ns: config.time_limit.map_or(0, |limit| limit.as_nanos() as u64),
+                world_sync: area.world_sync,
+                node_sync: area.node_sync,
+                node_start,
+                node_size,
+                peer_base,
+            }
         });
-        let memory = Rc::new(Memory::new(heaps));
+        let memory = Rc::new(Memory::new(Arc::clone(&heaps)));
+        let failure = Rc::default();
+        let place = Box::new(move |address| heaps.place(address));
+        let check = config
+            .check
+            .then(|| Rc::new(Checker::new(config.seed, &failure, place)));
+        let (clock, choices) = (Rc::<Clock>::default(), Rc::new(Choices::new(config)));
         Ok(Self {
             seed: config.seed,
-            net: Box::new(InOrder::new(Rc::clone(&memory))),
+            net: Network::new(config, Effects::new(&memory, check.clone()), &clock, &choices)?,
+            choices,
             memory,
             stacks,
             states: states.collect(),
             switches: Cell::new(0),
-            clock_ns: Cell::new(0),
-            failure: OnceCell::new(),
+            clock,
+            failure,
+            check,
             ran_beside_host: Cell::new(false),
             ending: Cell::new(false),
             damaged: Cell::new(false),
         })
+    }
+
+    /// Bytes at the start of each heap that are the library's own.
+    pub(crate) fn system_bytes(&self) -> u64 {
+        SystemArea::new(self.pes()).bytes
     }
 
     pub(crate) fn pes(&self) -> u32 {
@@ -76,7 +102,7 @@ impl World {
     /// Counts a switch to a lane.
     pub(crate) fn count_switch(&self) {
         self.switches.set(self.switches.get() + 1);
-        self.clock_ns.set(self.clock_ns.get() + TICK_NS);
+        self.clock.pass_ns(TICK_NS);
     }
 
     pub(crate) fn switches(&self) -> u64 {
@@ -86,11 +112,11 @@ impl World {
     /// A look at the clock takes time, so that a loop that only does that ends.
     pub(crate) fn now_ns(&self) -> u64 {
         self.pass_ns(TICK_NS);
-        self.clock_ns.get()
+        self.clock.now_ns()
     }
 
     pub(crate) fn pass_ns(&self, ns: u64) {
-        self.clock_ns.set(self.clock_ns.get() + ns);
+        self.clock.pass_ns(ns);
     }
 
     /// Lanes have run while a host did other things.
@@ -127,5 +153,13 @@ impl World {
 
     pub(crate) fn damaged(&self) -> bool {
         self.damaged.get()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if !self.damaged() {
+            std::mem::replace(self.stacks.get_mut(), StackPool::new(0, Guard::RedZone)).keep();
+        }
     }
 }

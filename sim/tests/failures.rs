@@ -539,13 +539,16 @@ fn a_kernel_that_switches_without_end_runs_into_the_limit() {
 
 #[test]
 fn lanes_that_wake_each_other_for_nothing_run_into_the_limit() {
-    let result = Sim::new(2).time_limit(Some(Duration::from_millis(200))).run(|| {
-        let word = symmetric::<u64>(1).at(0);
-        spin_until(|| {
-            p(word, word.load() + 1, 1 - my_pe());
-            false
+    let result = Sim::new(2)
+        .check(false)
+        .time_limit(Some(Duration::from_millis(200)))
+        .run(|| {
+            let word = symmetric::<u64>(1).at(0);
+            spin_until(|| {
+                p(word, word.load() + 1, 1 - my_pe());
+                false
+            });
         });
-    });
     assert!(matches!(result, Err(Failure::TimeLimit { .. })), "{result:?}");
 }
 

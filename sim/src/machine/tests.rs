@@ -120,6 +120,7 @@ fn a_get_brings_what_a_put_took() {
             },
             here(),
         );
+        lane.quiet(Group::Block, 0, here());
         lane.get(
             &Transfer {
                 local: target.load(Ordering::Relaxed) as u64,

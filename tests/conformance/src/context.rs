@@ -63,6 +63,8 @@ pub fn batches(all: Collective, dst: SymSlice<u32>, rounds: u32, got: Global<u32
         batch.put(rows.chunk(round, 3), &row, right);
         let _ = batch.flush();
     }
+    // Row 0 is put once more, behind the first time.
+    shmem::fence(Thread);
     let batch = shmem::batch(Thread);
     batch.put(rows.chunk(0, 3), &row, shmem::world().pe(right));
     let batch = batch.flush();

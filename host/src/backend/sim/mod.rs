@@ -132,6 +132,7 @@ impl SimDevice {
                 }
             }
             Failure::PeerFailed { pe, cause } => Error::PeerFailed { pe, cause },
+            Failure::Bug(bug) => Error::Bug(bug),
             Failure::Deadlock { report } => Error::Deadlock { report },
             Failure::TimeLimit { report } => Error::TimeLimit {
                 pe: self.pe,

@@ -16,7 +16,7 @@ use crate::hook::{self, Access, At, SignalOp, SignalUpdate, Transfer, current};
 use crate::signal::Action;
 use crate::state::{DeviceState, FaultRecord};
 use crate::team::Peer;
-use crate::tile::Tile;
+use crate::tile::{Thread, Tile};
 use core::panic::Location;
 
 mod async_copy;
@@ -278,10 +278,9 @@ pub(crate) fn flush<G: Tile>(tile: G, ctx: u32) {
 
 #[track_caller]
 pub(crate) fn arrive<G: Tile, const QUIET: bool>(tile: G, _n: u32) {
+    tile.sync();
     if QUIET {
-        quiet(tile, context::DEFAULT);
-    } else {
-        tile.sync();
+        quiet(Thread, context::DEFAULT);
     }
 }
 
@@ -322,10 +321,12 @@ pub(crate) fn watch_any(first: Watch, count: u64, stride: usize, each: bool) -> 
 
 #[track_caller]
 pub(crate) fn spin(watch: &Watch, mut ready: impl FnMut() -> bool) {
-    let at = Location::caller();
+    let (machine, at) = (current().machine, Location::caller());
+    machine.watching(Some((watch, at)));
     while !ready() {
-        current().machine.pause(watch, at);
+        machine.pause(watch, at);
     }
+    machine.watching(None);
 }
 
 pub(crate) fn fault(kind: FaultKind, a: u64, b: u64, at: Option<At>) -> ! {

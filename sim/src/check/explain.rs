@@ -1,0 +1,335 @@
+//! Which order two racing accesses lack, and the smallest call that would add it.
+
+use super::access::{Access, What};
+use super::finding::{Bug, BugKind};
+use super::{Checker, Inner};
+use std::rc::Rc;
+
+/// What tells of a write, and how the reader saw it.
+struct Told<'a> {
+    by: &'a Access,
+    wait: String,
+    acquired: bool,
+}
+
+pub(super) fn explain(checker: &Checker, inner: &Inner, old: &Access, made: &Access, address: u64) -> Bug {
+    // A write that landed late and a read that came too soon are one bug, whichever came first.
+    let (kind, what, fix) = if old.what == What::Fresh {
+        (
+            BugKind::Uninitialised,
+            "memory is read that nobody has written since it was allocated".to_owned(),
+            "write it first, on every PE that reads it, or allocate it with calloc".to_owned(),
+        )
+    } else if made.what == What::Source && made.issued_before(old) {
+        source_reused(made, old)
+    } else if old.what.writes() && made.what.writes() {
+        writes(inner, old, made)
+    } else if old.what.writes() {
+        read_too_soon(checker, inner, old, made, false)
+    } else if made.issued_before(old) || counted(inner, made, old) || told(checker, inner, made, old).is_some() {
+        // The reader had been told of the write, which landed after the read all the same.
+        read_too_soon(checker, inner, made, old, true)
+    } else {
+        overwritten(inner, old, made)
+    };
+    let mut calls = vec![inner.party(made.lane, made.what.name(), made.at)];
+    if old.what != What::Fresh {
+        calls.insert(0, inner.party(old.lane, old.what.name(), old.at));
+    }
+    let memory = match (checker.place)(address) {
+        Some((pe, offset)) => format!("the symmetric heap of PE {pe} at offset {offset:#x}"),
+        None => "memory of one PE that is not symmetric".to_owned(),
+    };
+    Bug {
+        kind,
+        what,
+        calls,
+        memory,
+        fix,
+        seed: checker.seed,
+    }
+}
+
+fn same_block(a: &Access, b: &Access) -> bool {
+    a.lane.block == b.lane.block
+}
+
+fn pe(inner: &Inner, access: &Access) -> u32 {
+    inner.blocks[access.lane.block as usize].pe
+}
+
+/// Whether the write is one of several that a counter tells of, on which the reader's block has waited.
+fn counted(inner: &Inner, write: &Access, read: &Access) -> bool {
+    let counters = &inner.blocks[read.lane.block as usize].counters;
+    write.counter.is_some_and(|counter| counters.contains(&counter))
+}
+
+/// The newest signal, p or atomic that the reader's block has seen, and which was issued behind the write.
+fn told<'a>(checker: &Checker, inner: &'a Inner, write: &Access, read: &Access) -> Option<Told<'a>> {
+    let observed = &inner.blocks[read.lane.block as usize].observed;
+    let behind = observed.iter().rev().find(|(by, ..)| {
+        !std::ptr::eq(Rc::as_ptr(by), write)
+            && (write.issued_before(by) || (by.lane == write.lane && by.epoch > write.epoch))
+    });
+    let _ = checker;
+    behind.map(|(by, at, acquired)| Told {
+        by,
+        wait: at.to_string(),
+        acquired: *acquired,
+    })
+}
+
+/// A read that comes before the write is known to be there. `late`: it has read what was there before.
+fn read_too_soon(
+    checker: &Checker,
+    inner: &Inner,
+    write: &Access,
+    read: &Access,
+    late: bool,
+) -> (BugKind, String, String) {
+    let outcome = if late { "has read old data" } else { "may read old data" };
+    if counted(inner, write, read) {
+        return (
+            BugKind::CounterAliasing,
+            format!("the reader {outcome}: a counter tells how many puts have arrived, never which"),
+            "give each chunk a signal of its own, or wait until the counter has all of them".to_owned(),
+        );
+    }
+    if write.channel.is_some_and(super::Channel::is_fetch) {
+        return (
+            BugKind::GetNotComplete,
+            format!("the reader {outcome}: a get_nbi is complete after quiet of its context"),
+            "call quiet between get_nbi and the first use of its data".to_owned(),
+        );
+    }
+    let told = told(checker, inner, write, read);
+    let Some(channel) = write.channel else {
+        if same_block(write, read) {
+            return (
+                BugKind::MissingSync,
+                format!("the reader {outcome}: these threads of one block have not met since the store"),
+                "call the tile's sync() between the store and the read".to_owned(),
+            );
+        }
+        return match told {
+            Some(told) if !told.acquired => relaxed_wait(&told, outcome),
+            Some(told) if told.by.release.is_none() || told.by.what == What::StrongStore => (
+                BugKind::RelaxedSignal,
+                format!(
+                    "the reader {outcome}: the {} at {} released nothing",
+                    told.by.what.name(),
+                    told.by.at
+                ),
+                format!(
+                    "use signal_op instead of relaxed::signal_op at {}, or a fence between the store and it",
+                    told.by.at
+                ),
+            ),
+            _ => unordered(inner, write, read, outcome),
+        };
+    };
+    let elsewhere = read.clock.done.other_context(channel.ctx)
+        || told.as_ref().is_some_and(|t| {
+            t.by.clock.done.other_context(channel.ctx)
+                || t.by
+                    .release
+                    .as_ref()
+                    .is_some_and(|release| release.done.other_context(channel.ctx))
+        });
+    let name = write.what.name();
+    if let Some(told) = &told {
+        if !told.acquired {
+            return relaxed_wait(told, outcome);
+        }
+        if elsewhere || told.by.channel.is_some_and(|c| c.ctx != channel.ctx) {
+            return (
+                BugKind::WrongContext,
+                format!(
+                    "the reader {outcome}: the {name} is of context {}, and what came after it ordered another context",
+                    channel.ctx
+                ),
+                "fence, quiet and signal in the context of the put: ctx.fence(tile), ctx.quiet(tile), put_signal(.., ctx.to(pe))"
+                    .to_owned(),
+            );
+        }
+        if matches!(told.by.what, What::Sync | What::StrongStore) {
+            return missing_quiet(inner, write, outcome);
+        }
+        return (
+            BugKind::MissingFence,
+            format!(
+                "the reader {outcome}: the {} at {}, seen at {}, may overtake the {name}",
+                told.by.what.name(),
+                told.by.at,
+                told.wait
+            ),
+            if told.by.what == What::SignalSet || told.by.what == What::SignalAdd {
+                format!(
+                    "use put_signal instead of {name} and {}, or call fence between {} and {}",
+                    if told.by.what == What::SignalSet {
+                        "signal_op"
+                    } else {
+                        "the counter's add"
+                    },
+                    write.at,
+                    told.by.at
+                )
+            } else {
+                format!("call fence(tile) between {} and {}", write.at, told.by.at)
+            },
+        );
+    }
+    if write.issued_before(read) {
+        if elsewhere {
+            return (
+                BugKind::WrongContext,
+                format!(
+                    "the reader {outcome}: the {name} is of context {}, which was not quieted",
+                    channel.ctx
+                ),
+                "call quiet of the put's own context: ctx.quiet(tile)".to_owned(),
+            );
+        }
+        return missing_quiet(inner, write, outcome);
+    }
+    unordered(inner, write, read, outcome)
+}
+
+fn relaxed_wait(told: &Told<'_>, outcome: &str) -> (BugKind, String, String) {
+    (
+        BugKind::RelaxedWait,
+        format!(
+            "the reader {outcome}: it saw the {} of {} at {} without acquiring",
+            told.by.what.name(),
+            told.by.at,
+            told.wait
+        ),
+        format!("use wait_until (or test), which acquire, at {}", told.wait),
+    )
+}
+
+fn missing_quiet(inner: &Inner, write: &Access, outcome: &str) -> (BugKind, String, String) {
+    (
+        BugKind::MissingQuiet,
+        format!(
+            "the reader {outcome}: the {} of PE {} need not have arrived when its issuer goes on",
+            write.what.name(),
+            pe(inner, write)
+        ),
+        format!(
+            "call quiet(tile) after {} and before the sync, or use barrier instead of sync",
+            write.at
+        ),
+    )
+}
+
+fn unordered(inner: &Inner, write: &Access, read: &Access, outcome: &str) -> (BugKind, String, String) {
+    let (from, to) = (pe(inner, write), pe(inner, read));
+    if from == to && write.channel.is_none() {
+        return (
+            BugKind::Unordered,
+            format!("the reader {outcome}: nothing orders these two blocks of one PE"),
+            "let the blocks meet (Grid, or a Word with release and acquire) between the two".to_owned(),
+        );
+    }
+    (
+        BugKind::Unordered,
+        format!("the reader {outcome}: PE {to} does nothing to learn that the data of PE {from} has arrived"),
+        "send it with put_signal and wait for the signal with wait_until, or let all PEs meet in a barrier".to_owned(),
+    )
+}
+
+/// A write to bytes that somebody may still be reading.
+fn overwritten(inner: &Inner, read: &Access, write: &Access) -> (BugKind, String, String) {
+    if read.what == What::Source {
+        return source_reused(read, write);
+    }
+    if same_block(read, write) && write.channel.is_none() {
+        return (
+            BugKind::MissingSync,
+            "a thread overwrites what another thread of its block may still read".to_owned(),
+            "call the tile's sync() between the read and the store".to_owned(),
+        );
+    }
+    (
+        BugKind::BufferReused,
+        format!(
+            "the {} overwrites what PE {} may still read: it came one step too early",
+            write.what.name(),
+            pe(inner, read)
+        ),
+        format!(
+            "let the reader tell that it is done (a signal back, or a barrier) and wait for that before {}",
+            write.at
+        ),
+    )
+}
+
+fn source_reused(put: &Access, write: &Access) -> (BugKind, String, String) {
+    (
+        BugKind::SourceReused,
+        "the source of an nbi put changes while the put may still read it".to_owned(),
+        format!("call flush or quiet of its context between {} and {}", put.at, write.at),
+    )
+}
+
+/// Two writes of the same bytes.
+fn writes(inner: &Inner, old: &Access, made: &Access) -> (BugKind, String, String) {
+    use What::{Atomic, Fetched, Load, SignalAdd, SignalSet, StrongStore};
+    let signal = |what| matches!(what, SignalSet | SignalAdd);
+    match (old.what, made.what) {
+        (SignalSet, SignalSet) if old.lane != made.lane => (
+            BugKind::SignalWriters,
+            "two writers set one signal, in no order: one of the values may be lost".to_owned(),
+            "use a Counter, which anyone may add to, or one signal per writer".to_owned(),
+        ),
+        (SignalSet, SignalSet) => (
+            BugKind::SignalWriters,
+            "a signal is set again before its last value is known to have arrived: the older may arrive last"
+                .to_owned(),
+            format!("call fence between {} and {}, or wait for an answer", old.at, made.at),
+        ),
+        (SignalSet | SignalAdd, StrongStore) | (StrongStore, SignalSet | SignalAdd) => (
+            BugKind::ResetRace,
+            "a signal is reset while its sender may set it: the new value may be lost".to_owned(),
+            "count up (an epoch as value, waits with ge) instead of resetting, or let the sender wait for an answer"
+                .to_owned(),
+        ),
+        (Fetched, _) => read_too_soon_of_fetch(),
+        (a, b) if (a == Atomic || signal(a)) != (b == Atomic || signal(b)) => (
+            BugKind::MixedAccess,
+            "a word of atomics is also written as plain memory, in no order".to_owned(),
+            "use atomics (set, swap) for every write of the word, or a barrier between the two uses".to_owned(),
+        ),
+        _ if same_block(old, made) && old.channel.is_none() && made.channel.is_none() => (
+            BugKind::MissingSync,
+            "two threads of a block write the same bytes, in no order".to_owned(),
+            "let one of them write, or call the tile's sync() between".to_owned(),
+        ),
+        _ if old.lane == made.lane && old.channel.is_some() => (
+            BugKind::WriteConflict,
+            "two operations of one thread write the same bytes, and either may come last".to_owned(),
+            format!("call fence between {} and {}", old.at, made.at),
+        ),
+        _ => {
+            let _ = Load;
+            (
+                BugKind::WriteConflict,
+                format!(
+                    "PE {} and PE {} write the same bytes, in no order",
+                    pe(inner, old),
+                    pe(inner, made)
+                ),
+                "order them by a signal and a wait, or give each its own place".to_owned(),
+            )
+        }
+    }
+}
+
+fn read_too_soon_of_fetch() -> (BugKind, String, String) {
+    (
+        BugKind::GetNotComplete,
+        "memory changes into which a get_nbi may still write".to_owned(),
+        "call quiet between get_nbi and the first use of its destination".to_owned(),
+    )
+}

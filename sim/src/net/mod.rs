@@ -1,0 +1,555 @@
+//! The network: when a put, a signal or a get takes effect at another PE.
+//!
+//! Lanes hand over whole operations with their origin and never touch a peer's heap themselves. Each operation draws how
+//! long it is held back, in simulated time, within what the ordering contract allows:
+//!
+//! | rule | how |
+//! |---|---|
+//! | operations are unordered | each has a time of its own, and so has each piece of a longer put |
+//! | fence | the lane's later ones to a PE take effect behind what its PE has issued to it in the context so far |
+//! | quiet | what the PE has issued in the context takes effect now; over a NIC, ahead of whatever it issues to that PE later |
+//! | flush | sources are read now |
+//! | put_signal | the signal takes effect behind the pieces of its own call |
+//! | a kernel's end | everything takes effect before the stream goes on |
+//! | words of the library | updates of one word keep their order |
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `op` | an operation, who issued it, what it does |
+//! | `links` | what is pending |
+//! | `effects` | memory as operations change it |
+//! | `style` | how long operations are held back |
+//! | `path`, `faults` | what the test asks for |
+
+mod effects;
+mod faults;
+mod links;
+mod op;
+mod path;
+mod style;
+
+pub(crate) use effects::Effects;
+pub use faults::{Delay, Fault, Link, When};
+pub(crate) use op::{Fences, Local, Origin, Remote, Team};
+pub use path::{NoPath, Path};
+
+use crate::choices::{Choices, Sequence};
+use crate::clock::Clock;
+use crate::config::{Config, SimError};
+use crate::rng::{Rng, mix};
+use faults::{Fate, Faults, flip};
+use links::{Behind, Due, Links, NEVER, Pending};
+use op::{Effect, Op};
+use shmem::hook::{Atomic, SignalUpdate, Space};
+use shmem::state::SystemArea;
+use std::cell::{Cell, RefCell};
+use std::fmt::Write as _;
+use std::rc::Rc;
+use style::{Style, cuts, round_ns};
+
+/// Labels of the random sequences: those of launches begin with smaller ones.
+const DELAYS: u64 = 2;
+const STYLE: u64 = 3;
+const FAULTS: u64 = 4;
+
+/// Carries operations between PEs.
+pub(crate) struct Network {
+    effects: Effects,
+    clock: Rc<Clock>,
+    choices: Rc<Choices>,
+    /// By issuing PE.
+    rngs: Box<[Rng]>,
+    style: Style,
+    /// Between nodes.
+    path: Path,
+    /// PEs of a node.
+    node_pes: u32,
+    /// Offsets below are the library's.
+    system_bytes: u64,
+    /// Simulated time in which all lanes run once.
+    round_ns: Cell<u64>,
+    faults: Faults,
+    /// Operations issued so far.
+    issued: Cell<u64>,
+    links: RefCell<Links>,
+    /// When the next pending operation takes effect.
+    next_ns: Cell<u64>,
+    /// Pending operations that read or write shared memory.
+    on_shared: Cell<usize>,
+}
+
+impl Network {
+    pub(crate) fn new(
+        config: &Config,
+        effects: Effects,
+        clock: &Rc<Clock>,
+        choices: &Rc<Choices>,
+    ) -> Result<Self, SimError> {
+        let (path, node_pes) = config.path_and_node()?;
+        Ok(Self {
+            effects,
+            clock: Rc::clone(clock),
+            choices: Rc::clone(choices),
+            rngs: (0..config.pes)
+                .map(|pe| Rng::new(config.seed, &[DELAYS, pe.into()]))
+                .collect(),
+            style: Style::new(&Rng::new(config.seed, &[STYLE]), config.pes),
+            path,
+            node_pes,
+            system_bytes: SystemArea::new(config.pes).bytes,
+            round_ns: Cell::new(round_ns(0)),
+            faults: Faults::new(config.faults.clone(), Rng::new(config.seed, &[FAULTS])),
+            issued: Cell::new(0),
+            links: RefCell::default(),
+            next_ns: Cell::new(NEVER),
+            on_shared: Cell::new(0),
+        })
+    }
+
+    /// So many lanes run from now on.
+    pub(crate) fn set_lanes(&self, lanes: u32) {
+        self.round_ns.set(round_ns(lanes));
+    }
+
+    fn path(&self, from: u32, to: u32) -> Path {
+        if from / self.node_pes == to / self.node_pes {
+            Path::LoadStore
+        } else {
+            self.path
+        }
+    }
+}
+
+/// Issue.
+impl Network {
+    /// Copies local bytes to a PE, in elements of so many bytes. The source may be read until `flush` or `quiet` where
+    /// `nbi`.
+    pub(crate) fn put(
+        &self,
+        origin: Origin<'_>,
+        to: Remote,
+        source: Local,
+        element: u32,
+        nbi: bool,
+        team: Option<Team>,
+    ) {
+        let op = origin.op();
+        let draw = self.choose(&op);
+        let element = element.max(1) as usize;
+        let cuts = draw.map_or_else(Vec::new, |draw| cuts(draw, source.bytes / element));
+        let ends = cuts.iter().map(|cut| cut * element).chain([source.bytes]);
+        let (mut start, mut longest, mut piece) = (0, 0, 0);
+        // A lane's own variables live as long as the call.
+        let held = nbi && source.space != Space::Local;
+        for end in ends {
+            let part = Local {
+                // SAFETY: inside the source.
+                start: unsafe { source.start.add(start) },
+                bytes: end - start,
+                ..source
+            };
+            let to = Remote {
+                offset: to.offset + start as u64,
+                ..to
+            };
+            let effect = if held {
+                Effect::Copy(part)
+            } else {
+                Effect::Write(self.effects.read_source(&op, part))
+            };
+            let draw = draw.map(|draw| draw ^ mix(piece));
+            longest = longest.max(self.issue(&origin, op.clone(), to, effect, team, draw));
+            (start, piece) = (end, piece + 1);
+        }
+        self.note(&op, "put", to.pe, piece, longest);
+    }
+
+    /// Copies a PE's bytes here; they are in place at return, or after `quiet` where `nbi`.
+    pub(crate) fn get(&self, origin: Origin<'_>, from: Remote, destination: Local, nbi: bool) {
+        let op = origin.op();
+        if nbi && destination.space != Space::Local {
+            self.issue_one(&origin, &op, from, Effect::Fetch(destination));
+        } else {
+            self.come_behind(&origin, from.pe, 0);
+            self.effects.fetch(&op, from, destination);
+        }
+    }
+
+    /// Writes one element.
+    pub(crate) fn p(&self, origin: Origin<'_>, to: Remote, value: u128, bytes: u32) {
+        self.issue_one(&origin, &origin.op(), to, Effect::Store(value, bytes));
+    }
+
+    /// Reads one element.
+    pub(crate) fn g(&self, origin: Origin<'_>, from: Remote, bytes: u32) -> u128 {
+        self.come_behind(&origin, from.pe, 0);
+        self.effects.load(&origin.op(), from, bytes)
+    }
+
+    /// Updates a signal or counter, behind what the lanes of a `put_signal` have put.
+    pub(crate) fn signal(&self, origin: Origin<'_>, to: u32, update: SignalUpdate, team: Option<Team>) {
+        let op = origin.op();
+        let draw = self.choose(&op);
+        let to = Remote {
+            pe: to,
+            offset: update.offset,
+        };
+        let ns = self.issue(&origin, op.clone(), to, Effect::Signal(update), team, draw);
+        self.note(&op, "signal", to.pe, 1, ns);
+    }
+
+    /// Atomic access to a word of 4 or 8 bytes; returns the old value where `atomic.fetches`.
+    pub(crate) fn atomic(&self, origin: Origin<'_>, to: Remote, bytes: u32, atomic: &Atomic) -> u64 {
+        if !atomic.fetches {
+            self.issue_one(&origin, &origin.op(), to, Effect::Atomic(*atomic, bytes));
+            return 0;
+        }
+        self.come_behind(&origin, to.pe, origin.lane.fences.get(origin.ctx));
+        self.effects.atomic(&origin.op(), to, bytes, atomic)
+    }
+
+    fn issue_one(&self, origin: &Origin<'_>, op: &Op, to: Remote, effect: Effect) {
+        let (draw, name) = (self.choose(op), effect.name());
+        let ns = self.issue(origin, op.clone(), to, effect, None, draw);
+        self.note(op, name, to.pe, 1, ns);
+    }
+
+    fn choose(&self, op: &Op) -> Option<u64> {
+        self.rngs[op.pe as usize].choose(&self.choices, Sequence::Operations(op.pe))
+    }
+
+    fn note(&self, op: &Op, what: &str, to: u32, pieces: u64, ns: u64) {
+        if pieces > 1 || ns > 0 {
+            self.choices.note(|| {
+                let pieces = if pieces > 1 {
+                    format!(" in {pieces} pieces,")
+                } else {
+                    String::new()
+                };
+                format!(
+                    "{what} at {} from PE {} to PE {to}:{pieces} held back for {ns} ns",
+                    op.at, op.pe
+                )
+            });
+        }
+    }
+
+    /// Returns how long it is held back. The draw is None for none at all.
+    fn issue(
+        &self,
+        origin: &Origin<'_>,
+        op: Op,
+        to: Remote,
+        mut effect: Effect,
+        team: Option<Team>,
+        draw: Option<u64>,
+    ) -> u64 {
+        let number = self.issued.replace(self.issued.get() + 1);
+        let (now_ns, is_signal) = (self.clock.now_ns(), matches!(effect, Effect::Signal(_)));
+        let delay = draw.map_or_else(style::Delay::default, |draw| {
+            let way = (op.pe, to.pe);
+            self.style
+                .delay(draw, now_ns, self.round_ns.get(), way, effect.moves_data())
+        });
+        let mut due = Due {
+            ns: now_ns + delay.ns,
+            tie: delay.tie,
+            number,
+        };
+        if self.faults.any() {
+            let hit = self.faults.take_hit();
+            if matches!(hit.fate, Fate::Error | Fate::Reported) {
+                if hit.fate == Fate::Error {
+                    let text = format!(
+                        "the network could not complete the {} at {} to PE {}",
+                        effect.name(),
+                        op.at,
+                        to.pe
+                    );
+                    self.faults.add_error(op.pe, op.ctx, to.pe, text);
+                }
+                return 0;
+            }
+            if let Some(draw) = hit.flip {
+                effect = self.damage(&op, effect, draw);
+            }
+            due.ns = if hit.fate == Fate::Frozen {
+                NEVER
+            } else {
+                due.ns + hit.delay_ns
+            };
+        }
+        let mut links = self.links.borrow_mut();
+        let link = links.link(op.pe, op.ctx, to.pe);
+        let mut behind = Behind::default();
+        match self.path(op.pe, to.pe) {
+            Path::QueuePairs => links.behind_all(link, &mut behind),
+            _ => links.behind_fence(link, origin.lane.fences.get(op.ctx), &mut behind),
+        }
+        if self.path(op.pe, to.pe).only_acknowledges() {
+            links.behind_acknowledged(link, &mut behind);
+        }
+        if is_signal {
+            if let Some(team) = team {
+                links.behind_team(link, team, &mut behind);
+            }
+            if to.offset < self.system_bytes {
+                links.behind_word(link, to.offset, &mut behind);
+            }
+        }
+        if let Some(latest) = behind.latest
+            && (latest.ns, latest.tie) > (due.ns, due.tie)
+        {
+            (due.ns, due.tie) = (latest.ns, latest.tie);
+        } else if behind.latest.is_none() && due.ns <= now_ns {
+            drop(links);
+            self.take_effect(&op, to, effect);
+            return 0;
+        }
+        self.on_shared
+            .set(self.on_shared.get() + usize::from(shared_memory(&effect).is_some()));
+        let team = team.filter(|_| !is_signal);
+        links.push(link, (op, to, effect), due, team, behind.across);
+        self.next_ns.set(links.next_ns());
+        delay.ns
+    }
+
+    fn damage(&self, op: &Op, effect: Effect, draw: u64) -> Effect {
+        let effect = match effect {
+            Effect::Copy(source) => Effect::Write(self.effects.read_source(op, source)),
+            other => other,
+        };
+        match effect {
+            Effect::Write(mut bytes) => {
+                flip(&mut bytes, draw);
+                Effect::Write(bytes)
+            }
+            Effect::Store(value, bytes) => {
+                let mut all = value.to_le_bytes();
+                flip(&mut all[..bytes as usize], draw);
+                Effect::Store(u128::from_le_bytes(all), bytes)
+            }
+            other => other,
+        }
+    }
+
+    /// Before an operation that acts at once: what it comes behind takes effect.
+    fn come_behind(&self, origin: &Origin<'_>, to: u32, fence: u64) {
+        let pe = origin.pe();
+        let mut links = self.links.borrow_mut();
+        if links.coming() == 0 {
+            return;
+        }
+        let link = links.link(pe, origin.ctx, to);
+        let mut needed = Vec::new();
+        match self.path(pe, to) {
+            Path::QueuePairs => needed.push((link, u64::MAX)),
+            _ => needed.push((link, fence)),
+        }
+        if self.path(pe, to).only_acknowledges() {
+            let mut behind = Behind::default();
+            links.behind_acknowledged(link, &mut behind);
+            needed.extend(behind.across);
+            needed.push((link, links.acknowledged(link)));
+        }
+        drop(links);
+        for (link, number) in needed {
+            self.force(link, number);
+        }
+    }
+
+    /// Lets what a link has of numbers below take effect.
+    fn force(&self, link: usize, number: u64) {
+        let older = self.links.borrow_mut().take_older(&[link], number);
+        for pending in older.into_iter().flatten() {
+            for &(other, number) in &pending.across {
+                self.force(other, number);
+            }
+            self.land(pending);
+        }
+        self.next_ns.set(self.links.borrow().next_ns());
+    }
+}
+
+/// Order and completion.
+impl Network {
+    /// Later operations of the lane take effect behind the earlier ones of its PE.
+    pub(crate) fn fence(&self, origin: Origin<'_>) {
+        origin.lane.fences.set(origin.ctx, self.issued.get());
+    }
+
+    /// The PE's earlier operations in the context are done. False where some of them never will be.
+    pub(crate) fn quiet(&self, origin: Origin<'_>) -> bool {
+        let mut links = self.links.borrow_mut();
+        let mut visible = Vec::new();
+        for (link, target) in links.of_context(origin.pe(), origin.ctx) {
+            if self.path(origin.pe(), target).only_acknowledges() {
+                links.acknowledge(link, self.issued.get());
+            } else {
+                visible.push(link);
+            }
+        }
+        let older = links.take_older(&visible, u64::MAX);
+        drop(links);
+        // What a NIC reads or writes on this side is done when it is acknowledged.
+        self.flush(origin);
+        let done = older.is_some();
+        older.into_iter().flatten().for_each(|pending| self.land(pending));
+        self.next_ns.set(self.links.borrow().next_ns());
+        done
+    }
+
+    /// The PE's sources in the context may be written again.
+    pub(crate) fn flush(&self, origin: Origin<'_>) {
+        let mut links = self.links.borrow_mut();
+        if links.coming() == 0 {
+            return;
+        }
+        for (_, pending) in links.pending_of(origin.pe()) {
+            if pending.op.ctx == origin.ctx {
+                self.read_now(pending);
+            }
+        }
+    }
+
+    fn read_now(&self, pending: &mut Pending) {
+        if let Effect::Copy(source) = pending.effect {
+            self.on_shared
+                .set(self.on_shared.get() - usize::from(source.space == Space::Shared));
+            pending.effect = Effect::Write(self.effects.read_source(&pending.op, source));
+        }
+    }
+
+    /// A block ends, and its shared memory goes: what is left to read there is read, what is left to write is written.
+    pub(crate) fn block_ends(&self, pe: u32, block: usize) {
+        if self.on_shared.get() == 0 {
+            return;
+        }
+        let mut fetches = Vec::new();
+        for (link, pending) in self.links.borrow_mut().pending_of(pe) {
+            match pending.effect {
+                Effect::Copy(source) if source.space == Space::Shared && source.block == block => {
+                    self.read_now(pending);
+                }
+                Effect::Fetch(to) if to.space == Space::Shared && to.block == block => {
+                    fetches.push((link, pending.due.number + 1));
+                }
+                _ => {}
+            }
+        }
+        for (link, number) in fetches {
+            self.force(link, number);
+        }
+    }
+
+    /// How many operations were issued so far.
+    pub(crate) fn issued(&self) -> u64 {
+        self.issued.get()
+    }
+
+    /// Whether the first so many operations have taken effect where they are of this PE.
+    pub(crate) fn settled(&self, pe: u32, issued: u64) -> bool {
+        self.links.borrow().settled(pe, issued)
+    }
+}
+
+/// Taking effect.
+impl Network {
+    /// Lets operations take effect whose time has come. Cheap where there are none.
+    pub(crate) fn deliver(&self) {
+        while self.next_ns.get() <= self.clock.now_ns() && self.next_ns.get() != NEVER {
+            let due = self.links.borrow_mut().take_due(self.clock.now_ns());
+            if let Some(pending) = due {
+                self.land(pending);
+            }
+            self.next_ns.set(self.links.borrow().next_ns());
+        }
+    }
+
+    /// Nothing else happens: goes on to the time of the next operation. False where there is none.
+    pub(crate) fn skip(&self) -> bool {
+        let next_ns = self.next_ns.get();
+        if next_ns == NEVER {
+            return false;
+        }
+        self.clock.reach_ns(next_ns);
+        self.deliver();
+        true
+    }
+
+    fn land(&self, pending: Pending) {
+        let Pending { op, to, effect, .. } = pending;
+        self.on_shared
+            .set(self.on_shared.get() - usize::from(shared_memory(&effect).is_some()));
+        self.take_effect(&op, to, effect);
+    }
+
+    fn take_effect(&self, op: &Op, to: Remote, effect: Effect) {
+        match effect {
+            Effect::Write(bytes) => self.effects.write(op, to, &bytes),
+            Effect::Copy(source) => {
+                let bytes = self.effects.read_source(op, source);
+                self.effects.write(op, to, &bytes);
+            }
+            Effect::Store(value, bytes) => self.effects.store(op, to, value, bytes),
+            Effect::Signal(update) => self.effects.signal(op, to.pe, update),
+            Effect::Atomic(atomic, bytes) => {
+                self.effects.atomic(op, to, bytes, &atomic);
+            }
+            Effect::Fetch(destination) => self.effects.fetch(op, to, destination),
+        }
+    }
+}
+
+/// Faults.
+impl Network {
+    /// Whether anything is to break.
+    pub(crate) fn breaks(&self) -> bool {
+        self.faults.any()
+    }
+
+    /// Counts an operation before it is issued. Its PE dies of it where a text is returned.
+    pub(crate) fn admit(&self, from: u32, to: u32) -> Option<String> {
+        let hit = self.faults.count(from, to);
+        (hit.fate == Fate::Death).then(|| format!("killed at its operation {}", hit.number))
+    }
+
+    /// Whether what acts at once on a PE has to wait for ever.
+    pub(crate) fn frozen(&self, from: u32, to: u32) -> bool {
+        self.faults.frozen(from, to)
+    }
+
+    /// An error completion that the PE has not met: which PE the operation was for, and a text.
+    pub(crate) fn take_error(&self, pe: u32, ctx: Option<u32>) -> Option<(u32, String)> {
+        self.faults.take_error(pe, ctx)
+    }
+
+    /// Tells what is in flight, for reports.
+    pub(crate) fn report(&self) -> String {
+        let mut text = String::new();
+        for (from, to, first, count) in self.links.borrow().counts() {
+            let (what, at) = (first.effect.name(), first.op.at);
+            let frozen = if first.due.ns == NEVER {
+                "the link is frozen: "
+            } else {
+                ""
+            };
+            let _ = writeln!(
+                text,
+                "network, PE {from} to PE {to}: {frozen}{count} operations have not taken effect, the first is the {what} at \
+                 {at}, block {}, thread {} of kernel {}",
+                crate::failure::triple(first.op.block),
+                crate::failure::triple(first.op.thread),
+                first.op.kernel
+            );
+        }
+        text
+    }
+}
+
+fn shared_memory(effect: &Effect) -> Option<&Local> {
+    match effect {
+        Effect::Copy(local) | Effect::Fetch(local) if local.space == Space::Shared => Some(local),
+        _ => None,
+    }
+}

@@ -1,0 +1,76 @@
+//! What carries operations from one PE to another.
+
+use crate::config::SimError;
+use std::fmt;
+use std::str::FromStr;
+
+/// What carries operations between PEs: each allows other orders.
+///
+/// | path | operations of one context to one PE | quiet |
+/// |---|---|---|
+/// | `LoadStore` | in any order that fences allow | all PEs see them |
+/// | `QueuePairs` | in the order of issue | acknowledged: later operations to that PE come behind them |
+/// | `Proxy` | in any order that fences allow | as `QueuePairs` |
+///
+/// ```
+/// assert_eq!("queue-pairs".parse(), Ok(shmem_sim::Path::QueuePairs));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Path {
+    /// Loads and stores over `NVLink`.
+    #[default]
+    LoadStore,
+    /// A NIC that the GPU drives (IBGDA): one queue pair for each context and PE.
+    QueuePairs,
+    /// A NIC that a host thread drives.
+    Proxy,
+}
+
+/// What is no name of a [`Path`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no path: there are load-store, queue-pairs and proxy")]
+pub struct NoPath(String);
+
+impl Path {
+    /// All there are.
+    pub const ALL: [Self; 3] = [Self::LoadStore, Self::QueuePairs, Self::Proxy];
+    const NAMES: [&'static str; 3] = ["load-store", "queue-pairs", "proxy"];
+
+    /// Quiet only waits for acknowledgements.
+    pub(crate) fn only_acknowledges(self) -> bool {
+        self != Self::LoadStore
+    }
+
+    /// What `SHMEM_SIM_PATH` holds, if it is set.
+    pub(crate) fn from_env() -> Result<Option<Self>, SimError> {
+        let variable = "SHMEM_SIM_PATH";
+        let Ok(value) = std::env::var(variable) else {
+            return Ok(None);
+        };
+        match value.parse() {
+            Ok(path) => Ok(Some(path)),
+            Err(NoPath(value)) => Err(SimError::Environment {
+                variable,
+                value,
+                wanted: "load-store, queue-pairs or proxy",
+            }),
+        }
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Self::NAMES[*self as usize])
+    }
+}
+
+impl FromStr for Path {
+    type Err = NoPath;
+
+    fn from_str(name: &str) -> Result<Self, NoPath> {
+        Self::ALL
+            .into_iter()
+            .find(|path| path.to_string() == name)
+            .ok_or_else(|| NoPath(name.to_owned()))
+    }
+}
