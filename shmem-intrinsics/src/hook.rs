@@ -210,6 +210,8 @@ impl Watch {
 
 /// Runs lanes where there is no GPU. Every method is called from inside a lane, which [`Lane`] describes.
 pub trait Machine {
+    /// Loads from now on are looks of the wait at this place; None: they are the kernel's own again.
+    fn looks_for(&self, _: Option<At>) {}
     /// Waits until every member has called it. Orders memory among them, as barrier.sync does.
     fn sync(&self, group: Group, at: At);
     /// Every member gives a value and gets those of all 32 lanes of its warp; lanes outside the mask read as 0.

@@ -87,6 +87,8 @@ pub(crate) struct Lane {
     pub(crate) wait: Cell<Wait>,
     /// The call that it waits in.
     pub(crate) at: Cell<Option<At>>,
+    /// The wait that its loads are looks of.
+    pub(crate) looks_for: Cell<Option<At>>,
     /// Calls that don't wait, since it last gave way.
     pub(crate) calls: Cell<u32>,
     /// It has looked at the clock since it last paused.
@@ -121,6 +123,7 @@ impl Lane {
             rank,
             wait: Cell::new(Wait::Start),
             at: Cell::new(None),
+            looks_for: Cell::new(None),
             calls: Cell::new(0),
             read_clock: Cell::new(false),
             copies: AsyncCopies::default(),

@@ -311,7 +311,12 @@ impl Machine for Lane {
         result
     }
 
+    fn looks_for(&self, wait: Option<At>) {
+        self.looks_for.set(wait);
+    }
+
     fn load(&self, access: Access, at: At) -> u128 {
+        let at = self.looks_for.get().unwrap_or(at);
         self.count_call(at);
         self.check(|check, order| check.access(order, &access, Kind::Load, at));
         // SAFETY: whoever calls the intrinsics promises a live, aligned word.

@@ -1,10 +1,10 @@
 //! Words that many change: atomics at other PEs, and between the blocks of one.
 
 use crate::Case;
-use crate::Expected::{Kind, Wrong};
+use crate::Expected::Kind;
 use shmem::prelude::*;
 use shmem::scope::Gpu;
-use shmem_sim::BugKind::{MixedAccess, RelaxedSignal, RelaxedWait, Unordered};
+use shmem_sim::BugKind::{MixedAccess, RelaxedSignal, RelaxedWait, Unordered, WriteConflict};
 use shmem_sim::{Sim, collective, global, symmetric};
 
 pub(crate) const CASES: &[Case] = &[
@@ -12,7 +12,7 @@ pub(crate) const CASES: &[Case] = &[
         name: "counting by g and p",
         about: "Places in a remote list are given out by reading its length and writing it back.",
         seen: "",
-        expected: Wrong,
+        expected: Kind(WriteConflict),
         world: || Sim::new(3),
         kernel: |fixed| {
             let length = symmetric::<u32>(1).at(0);

@@ -3,7 +3,7 @@
 use crate::{Case, Expected::Kind};
 use shmem::prelude::*;
 use shmem::{BlockShared, GridShared};
-use shmem_sim::BugKind::{GetNotComplete, MissingQuiet, SourceReused, Unordered, WrongContext};
+use shmem_sim::BugKind::{GetNotComplete, MissingQuiet, MissingSync, SourceReused, Unordered, WrongContext};
 use shmem_sim::{Sim, collective, contexts, global, symmetric};
 
 pub(crate) const CASES: &[Case] = &[
@@ -104,7 +104,7 @@ pub(crate) const CASES: &[Case] = &[
         name: "barrier of one block",
         about: "Two blocks of a PE put; the first calls the barrier for both, and has not met the second.",
         seen: "",
-        expected: Kind(Unordered),
+        expected: Kind(MissingSync),
         world: || Sim::new(2).grid(2).block(32),
         kernel: |fixed| {
             let (data, from) = (symmetric::<u32>(64), symmetric::<u32>(64));

@@ -3,7 +3,7 @@
 use crate::{Case, Expected::Deadlock, Expected::Kind};
 use shmem::prelude::*;
 use shmem_sim::BugKind::{DivergentCall, MissingSync, Uninitialised};
-use shmem_sim::{Sim, global, symmetric};
+use shmem_sim::{Sim, collective, global, symmetric};
 
 pub(crate) const CASES: &[Case] = &[
     Case {
@@ -26,9 +26,9 @@ pub(crate) const CASES: &[Case] = &[
     },
     Case {
         name: "barrier in a branch",
-        about: "Threads beyond the end of the data skip the branch with the block's sync in it.",
+        about: "Threads beyond the end of the data skip the branch with the block's sync in it, and go on to the next call.",
         seen: "https://github.com/NVIDIA/cuCollections/pull/522",
-        expected: Deadlock,
+        expected: Kind(DivergentCall),
         world: || Sim::new(1).block(64),
         kernel: |fixed| {
             let data = global::<u32>(40);
@@ -40,6 +40,19 @@ pub(crate) const CASES: &[Case] = &[
                 Block.sync();
             }
             shmem::fence(Block);
+        },
+    },
+    Case {
+        name: "grid barrier that a block leaves out",
+        about: "A block that has no work returns before the grid's sync.",
+        seen: "",
+        expected: Deadlock,
+        world: || Sim::new(1).grid(3).block(32),
+        kernel: |fixed| {
+            let blocks_with_work = if fixed { 3 } else { 2 };
+            if Block.id() < blocks_with_work {
+                collective().grid().sync();
+            }
         },
     },
     Case {
