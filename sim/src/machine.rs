@@ -368,6 +368,7 @@ impl Machine for Lane {
         let issue = Issue::Atomic {
             strength,
             fetches: atomic.fetches,
+            network: self.world().net.crosses(self.block().home.pe, to.pe),
         };
         let checked = self.issue(issue, to, at);
         let old = self

@@ -111,6 +111,11 @@ impl Network {
         self.round_ns.set(round_ns(lanes));
     }
 
+    /// Whether a NIC carries operations from one PE to another.
+    pub(crate) fn crosses(&self, from: u32, to: u32) -> bool {
+        self.path(from, to) != Path::LoadStore
+    }
+
     fn path(&self, from: u32, to: u32) -> Path {
         if from / self.node_pes == to / self.node_pes {
             Path::LoadStore
