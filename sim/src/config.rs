@@ -3,6 +3,7 @@
 use crate::choices::Notes;
 use crate::net::{Fault, Path};
 use shmem::state::{MAX_PES, SystemArea};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,6 +37,9 @@ pub struct Config {
     pub node_pes: Option<u32>,
     /// What breaks.
     pub faults: Vec<Fault>,
+    /// Where a trace of what happens is written when the world ends, for Perfetto; from `SHMEM_TIMELINE`. The second world
+    /// of a process with the same name writes `name.2.json`.
+    pub timeline: Option<PathBuf>,
     /// The random decisions that are made, by number and ascending; all others are plain. None: all are made.
     pub choices: Option<Arc<[u64]>>,
     /// Where decisions are noted.
@@ -54,6 +58,9 @@ impl Config {
             path: None,
             node_pes: None,
             faults: Vec::new(),
+            timeline: std::env::var_os("SHMEM_TIMELINE")
+                .filter(|name| !name.is_empty())
+                .map(PathBuf::from),
             choices: None,
             notes: None,
         }

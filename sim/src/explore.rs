@@ -95,6 +95,8 @@ impl fmt::Display for Found {
 #[track_caller]
 pub fn explore(sim: &Sim, seeds: Range<u64>, kernel: impl Fn() + Send + Sync) -> Result<Explored, Box<Found>> {
     let kernel = &kernel;
+    // Of all these worlds only the one that shows a failure in few decisions has a timeline.
+    let (sim, timeline) = (&sim.clone().timeline_file(None), sim.timeline_wanted());
     let only = match Seed::from_env() {
         Ok(only) => only,
         Err(error) => {
@@ -114,7 +116,14 @@ pub fn explore(sim: &Sim, seeds: Range<u64>, kernel: impl Fn() + Send + Sync) ->
             explored.lane_switches += report.lane_switches;
             Ok(())
         }
-        Err(failure) => Err(Box::new(shrink(sim, &seed, explored.seeds, failure, kernel))),
+        Err(failure) => {
+            let found = shrink(sim, &seed, explored.seeds, failure, kernel);
+            if timeline.is_some() {
+                let shown = sim.clone().timeline_file(timeline.clone());
+                let _ = shown.replay(found.replay.clone()).run(kernel);
+            }
+            Err(Box::new(found))
+        }
     };
     match only {
         Some(seed) => run(seed)?,

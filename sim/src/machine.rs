@@ -6,6 +6,7 @@ use crate::lane::{Lane, SYNC, Wait};
 use crate::memory;
 use crate::net::{Local, Origin, Remote, Team};
 use crate::queue::Paused;
+use crate::timeline::{Detail, Span};
 use shmem::fault::FaultKind;
 use shmem::hook::{Access, At, Atomic, Group, Machine, Peer, Scope, SignalOp, SignalUpdate, Strength, Transfer, Watch};
 use shmem::state::FaultRecord;
@@ -136,6 +137,11 @@ impl Lane {
         self.end_if_failed();
     }
 
+    /// The slice of an operation in a timeline.
+    fn reach_span(&self, name: &'static str, leads: bool, pe: u32, bytes: u64, at: At) -> Span<'_> {
+        self.span(name, leads, at, Detail::Reach { pe, bytes })
+    }
+
     #[cold]
     fn misuse(&self, at: At, message: String) -> ! {
         self.fail_at(at, message);
@@ -254,6 +260,18 @@ impl Lane {
     }
 }
 
+/// What a sync is called in a timeline.
+fn sync_name(group: Group) -> &'static str {
+    match group {
+        Group::Thread => "sync",
+        Group::Warp(_) => "sync of lanes",
+        Group::Warps { .. } => "sync of warps",
+        Group::Block => "sync of the block",
+        Group::Cluster => "sync of the cluster",
+        Group::Grid => "sync of the grid",
+    }
+}
+
 /// Calls of a lane that don't wait, between two times that it gives way.
 pub(crate) const CALLS: u32 = 1 << 14;
 
@@ -270,6 +288,10 @@ impl Machine for Lane {
         if self.must_not_wait() {
             return;
         }
+        let _span = match group {
+            Group::Thread => None,
+            _ => Some(self.span_of(sync_name(group), group, at)),
+        };
         match group {
             Group::Thread => {}
             Group::Warp(mask) => self.meet(mask, None, at),
@@ -344,6 +366,7 @@ impl Machine for Lane {
 
     fn atomic_at(&self, offset: u64, bytes: u32, to: Peer, strength: Strength, atomic: &Atomic, at: At) -> u64 {
         self.count_call(at);
+        let _span = self.reach_span("atomic", true, to.pe, bytes.into(), at);
         let word = self.remote(to.pe, offset, bytes.into(), at);
         if atomic.fetches {
             self.reach(to.pe, at);
@@ -376,6 +399,12 @@ impl Machine for Lane {
         let to = self.remote(transfer.peer.pe, transfer.remote, transfer.bytes, at);
         let mine = share(transfer);
         let team = transfer.signal.map(|_| Team::of(self, transfer.group));
+        let name = match (transfer.signal, transfer.blocking) {
+            (Some(_), _) => "put_signal",
+            (None, true) => "put",
+            (None, false) => "put_nbi",
+        };
+        let _span = self.reach_span(name, transfer.rank == 0, to.pe, transfer.bytes, at);
         let (issue, call) = match transfer.signal {
             Some(_) => (Issue::PutSignal, "put_signal"),
             None => (
@@ -423,6 +452,8 @@ impl Machine for Lane {
         self.count_call(at);
         let from = self.remote(transfer.peer.pe, transfer.remote, transfer.bytes, at);
         let mine = share(transfer);
+        let name = if transfer.blocking { "get" } else { "get_nbi" };
+        let _span = self.reach_span(name, transfer.rank == 0, from.pe, transfer.bytes, at);
         if transfer.blocking {
             self.reach(transfer.peer.pe, at);
         }
@@ -451,6 +482,7 @@ impl Machine for Lane {
     fn p(&self, offset: u64, value: u128, bytes: u32, to: Peer, at: At) {
         self.count_call(at);
         let word = self.remote(to.pe, offset, bytes.into(), at);
+        let _span = self.reach_span("p", true, to.pe, bytes.into(), at);
         let checked = self.issue(Issue::P, to, at);
         self.world()
             .net
@@ -461,6 +493,7 @@ impl Machine for Lane {
     fn g(&self, offset: u64, bytes: u32, from: Peer, at: At) -> u128 {
         self.count_call(at);
         let word = self.remote(from.pe, offset, bytes.into(), at);
+        let _span = self.reach_span("g", true, from.pe, bytes.into(), at);
         self.reach(from.pe, at);
         let checked = self.issue(Issue::G, from, at);
         let value = self
@@ -477,11 +510,18 @@ impl Machine for Lane {
             SignalOp::Set => Issue::SignalSet { relaxed },
             SignalOp::Add => Issue::SignalAdd { relaxed },
         };
+        let name = if update.offset < self.world().system_bytes() {
+            "barrier signal"
+        } else {
+            "signal"
+        };
+        let _span = self.reach_span(name, true, to.pe, 8, at);
         let checked = self.issue(issue, to, at);
         self.signal_behind(update, to, None, checked, at);
     }
 
     fn fence(&self, group: Group, ctx: u32, at: At) {
+        let _span = self.span_of("fence", group, at);
         // All members' earlier operations come before each member's later ones.
         self.sync_in("fence", group, at);
         self.meet_error(Some(ctx), at);
@@ -491,6 +531,7 @@ impl Machine for Lane {
 
     fn quiet(&self, group: Group, ctx: u32, at: At) {
         self.count_call(at);
+        let _span = self.span_of("quiet", group, at);
         self.meet_error(Some(ctx), at);
         while !self.world().net.quiet(self.origin(ctx, at, None)) {
             self.frozen(at);
@@ -504,6 +545,7 @@ impl Machine for Lane {
     }
 
     fn flush(&self, group: Group, ctx: u32, at: At) {
+        let _span = self.span_of("flush", group, at);
         self.meet_error(Some(ctx), at);
         self.world().net.flush(self.origin(ctx, at, None));
         self.check(|_, order| order.flush(ctx));
@@ -521,7 +563,13 @@ impl Machine for Lane {
         block
             .queue
             .pause(Paused::new(block.home.slot, self.rank, watch, self.read_clock.take()));
+        if let Some(timeline) = &self.world().timeline {
+            timeline.waits(self, watch, at);
+        }
         self.suspend();
+        if let Some(timeline) = &self.world().timeline {
+            timeline.looks(self);
+        }
     }
 
     fn first_shared(&self, id: u64, bytes: usize, at: At) -> *mut u8 {

@@ -8,6 +8,7 @@ use crate::kernel::{KernelJob, LaneBody};
 use crate::net::{Fault, Path};
 use crate::seed::Seed;
 use std::panic::Location;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -158,6 +159,22 @@ impl Sim {
 
     pub(crate) fn notes(mut self, notes: Notes) -> Self {
         self.config.notes = Some(notes);
+        self
+    }
+
+    /// Where a trace of what happens is written, for Perfetto, instead of where `SHMEM_TIMELINE` says: see
+    /// [`Config::timeline`].
+    pub fn timeline(mut self, file: impl Into<PathBuf>) -> Self {
+        self.config.timeline = Some(file.into());
+        self
+    }
+
+    pub(crate) fn timeline_wanted(&self) -> Option<PathBuf> {
+        self.config.timeline.clone()
+    }
+
+    pub(crate) fn timeline_file(mut self, file: Option<PathBuf>) -> Self {
+        self.config.timeline = file;
         self
     }
 

@@ -90,11 +90,19 @@ impl Simulator {
             }
             if let Some(failure) = self.world.failure().cloned() {
                 self.end_lanes();
+                self.write_timeline();
                 self.desk.publish(failure);
                 self.desk.sleep(None);
             }
         }
         self.end_lanes();
+        self.write_timeline();
+    }
+
+    fn write_timeline(&self) {
+        if let Some(timeline) = &self.world.timeline {
+            timeline.write();
+        }
     }
 
     fn accept(&mut self, orders: Vec<Order>) {

@@ -37,6 +37,7 @@ use crate::choices::Choices;
 use crate::clock::Clock;
 use crate::config::{Config, SimError};
 use crate::rng::{Rng, mix};
+use crate::timeline::{Landing, Timeline};
 use faults::{Faults, flip};
 use links::{Behind, Due, Links, NEVER, Pending};
 use op::{Effect, Op};
@@ -75,6 +76,7 @@ pub(crate) struct Network {
     next_ns: Cell<u64>,
     /// Pending operations that read or write shared memory.
     on_shared: Cell<usize>,
+    timeline: Option<Rc<Timeline>>,
 }
 
 impl Network {
@@ -83,6 +85,7 @@ impl Network {
         effects: Effects,
         clock: &Rc<Clock>,
         choices: &Rc<Choices>,
+        timeline: Option<Rc<Timeline>>,
     ) -> Result<Self, SimError> {
         let (path, node_pes) = config.path_and_node()?;
         Ok(Self {
@@ -100,6 +103,7 @@ impl Network {
             links: RefCell::default(),
             next_ns: Cell::new(NEVER),
             on_shared: Cell::new(0),
+            timeline,
         })
     }
 
@@ -168,6 +172,7 @@ impl Network {
             self.issue_one(&origin, &op, from, Effect::Fetch(destination));
         } else {
             self.come_behind(&origin, from.pe, 0);
+            self.at_once(&origin, &op, from, "get", destination.bytes as u64);
             self.effects.fetch(&op, from, destination);
         }
     }
@@ -180,7 +185,9 @@ impl Network {
     /// Reads one element.
     pub(crate) fn g(&self, origin: Origin<'_>, from: Remote, bytes: u32) -> u128 {
         self.come_behind(&origin, from.pe, 0);
-        self.effects.load(&origin.op(), from, bytes)
+        let op = origin.op();
+        self.at_once(&origin, &op, from, "g", bytes.into());
+        self.effects.load(&op, from, bytes)
     }
 
     /// Updates a signal or counter, behind what the lanes of a `put_signal` have put.
@@ -202,7 +209,36 @@ impl Network {
             return 0;
         }
         self.come_behind(&origin, to.pe, origin.lane.fences.get(origin.ctx));
-        self.effects.atomic(&origin.op(), to, bytes, atomic)
+        let op = origin.op();
+        self.at_once(&origin, &op, to, "atomic", bytes.into());
+        self.effects.atomic(&op, to, bytes, atomic)
+    }
+
+    /// Tells of an operation that is done at once.
+    fn at_once(&self, origin: &Origin<'_>, op: &Op, at: Remote, name: &'static str, bytes: u64) {
+        if let Some(timeline) = &self.timeline {
+            let number = self.issued.replace(self.issued.get() + 1);
+            timeline.issued(number, origin.lane);
+            self.note_landing(op, number, at, name, bytes);
+        }
+    }
+
+    fn note_landing(&self, op: &Op, number: u64, to: Remote, name: &'static str, bytes: u64) {
+        if let Some(timeline) = &self.timeline {
+            let Remote { pe, .. } = to;
+            let (from, at, block) = (op.pe, op.at, op.block);
+            timeline.landed(
+                number,
+                &Landing {
+                    name,
+                    pe,
+                    from,
+                    at,
+                    block,
+                    bytes,
+                },
+            );
+        }
     }
 
     fn issue_one(&self, origin: &Origin<'_>, op: &Op, to: Remote, effect: Effect) {
@@ -238,6 +274,9 @@ impl Network {
         draw: Option<u64>,
     ) -> u64 {
         let number = self.issued.replace(self.issued.get() + 1);
+        if let Some(timeline) = &self.timeline {
+            timeline.issued(number, origin.lane);
+        }
         let (now_ns, is_signal) = (self.clock.now_ns(), matches!(effect, Effect::Signal(_)));
         let delay = draw.map_or_else(style::Delay::default, |draw| {
             let way = (op.pe, to.pe);
@@ -290,7 +329,7 @@ impl Network {
             (due.ns, due.tie) = (latest.ns, latest.tie);
         } else if behind.latest.is_none() && due.ns <= now_ns {
             drop(links);
-            self.take_effect(&op, to, effect);
+            self.take_effect(&op, number, to, effect);
             return 0;
         }
         self.on_shared
@@ -465,13 +504,16 @@ impl Network {
     }
 
     fn land(&self, pending: Pending) {
-        let Pending { op, to, effect, .. } = pending;
+        let Pending {
+            op, to, effect, due, ..
+        } = pending;
         self.on_shared
             .set(self.on_shared.get() - usize::from(shared_memory(&effect).is_some()));
-        self.take_effect(&op, to, effect);
+        self.take_effect(&op, due.number, to, effect);
     }
 
-    fn take_effect(&self, op: &Op, to: Remote, effect: Effect) {
+    fn take_effect(&self, op: &Op, number: u64, to: Remote, effect: Effect) {
+        self.note_landing(op, number, to, effect.name(), effect.bytes());
         match effect {
             Effect::Write(bytes) => self.effects.write(op, to, &bytes),
             Effect::Copy(source) => {
