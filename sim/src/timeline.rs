@@ -15,28 +15,11 @@ use crate::trace::{Arg, Trace, TrackId};
 use rustc_hash::FxHashMap;
 use shmem::hook::{At, Group, Watch};
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::{Mutex, PoisonError};
 
 /// Slices that a file has at most: what comes later is left out.
 const MOST: usize = 2_000_000;
-
-/// How many worlds of this process have a file of a name.
-static FILES: Mutex<Option<HashMap<PathBuf, u32>>> = Mutex::new(None);
-
-/// `trace.json` for the first world of a process, `trace.2.json` for the second.
-fn file_of_its_own(path: &Path) -> PathBuf {
-    let mut files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
-    let count = files.get_or_insert_default().entry(path.to_owned()).or_default();
-    *count += 1;
-    match (*count, path.extension()) {
-        (1, _) => path.to_owned(),
-        (n, Some(extension)) => path.with_extension(format!("{n}.{}", extension.display())),
-        (n, None) => path.with_extension(n.to_string()),
-    }
-}
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Line {
@@ -204,7 +187,7 @@ fn line_of(lane: &Lane) -> (u32, Line) {
 impl Timeline {
     /// None where nobody has asked for it.
     pub(crate) fn new(config: &Config, clock: &Rc<Clock>) -> Option<Rc<Self>> {
-        let file = file_of_its_own(config.timeline.as_deref()?);
+        let file = Trace::file(config.timeline.as_deref()?);
         Some(Rc::new(Self {
             file,
             clock: Rc::clone(clock),

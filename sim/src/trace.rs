@@ -1,9 +1,11 @@
 //! Files in the Chrome trace event format, which Perfetto (ui.perfetto.dev) and chrome://tracing show.
 
+use std::collections::HashMap;
 use std::fmt::{self, Write as _};
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// A trace file as it is put together: PEs are its processes, blocks and the like its threads. Times are nanoseconds.
 ///
@@ -18,6 +20,9 @@ use std::path::Path;
 pub struct Trace {
     events: String,
 }
+
+/// How many traces of this process have asked for a name.
+static FILES: Mutex<Option<HashMap<PathBuf, u32>>> = Mutex::new(None);
 
 /// PE and number of a thread of a [`Trace`], counted from 1: viewers hide thread 0.
 pub type TrackId = (u32, u32);
@@ -161,6 +166,19 @@ impl Trace {
             name,
             format_args!(",\"cat\":\"flow\",\"bp\":\"e\",\"id\":{id},\"ts\":{end}"),
         );
+    }
+
+    /// The file of a world that is to be written to `path`: `trace.json` for the first in a process, `trace.2.json` for the
+    /// second.
+    pub fn file(path: &Path) -> PathBuf {
+        let mut files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = files.get_or_insert_default().entry(path.to_owned()).or_default();
+        *count += 1;
+        match (*count, path.extension()) {
+            (1, _) => path.to_owned(),
+            (n, Some(extension)) => path.with_extension(format!("{n}.{}", extension.display())),
+            (n, None) => path.with_extension(n.to_string()),
+        }
     }
 
     /// Writes the file.
