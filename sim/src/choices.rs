@@ -45,7 +45,7 @@ pub(crate) struct Choices {
 impl Choices {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
-            only: config.choices.clone(),
+            only: config.choices.clone().or_else(|| config.model.map(|_| Arc::default())),
             passed: Cell::new(0),
             made: Cell::new(0),
             notes: config.notes.clone(),

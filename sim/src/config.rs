@@ -1,7 +1,7 @@
 //! What a world is made of, and why it could not be made.
 
 use crate::choices::Notes;
-use crate::net::{Fault, Path};
+use crate::net::{Fault, Model, Path};
 use shmem::state::{MAX_PES, SystemArea};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -40,6 +40,8 @@ pub struct Config {
     /// Where a trace of what happens is written when the world ends, for Perfetto; from `SHMEM_TIMELINE`. The second world
     /// of a process with the same name writes `name.2.json`.
     pub timeline: Option<PathBuf>,
+    /// Times of a network, instead of random ones: then nothing is random.
+    pub model: Option<Model>,
     /// The random decisions that are made, by number and ascending; all others are plain. None: all are made.
     pub choices: Option<Arc<[u64]>>,
     /// Where decisions are noted.
@@ -61,6 +63,7 @@ impl Config {
             timeline: std::env::var_os("SHMEM_TIMELINE")
                 .filter(|name| !name.is_empty())
                 .map(PathBuf::from),
+            model: None,
             choices: None,
             notes: None,
         }

@@ -203,6 +203,11 @@ impl Engine {
         self.0.desk.switches()
     }
 
+    /// Simulated time as of the last kernel that ended.
+    pub(crate) fn time_ns(&self) -> u64 {
+        self.0.desk.time_ns()
+    }
+
     #[track_caller]
     fn check(&self, pe: u32) {
         let pes = self.0.heaps.pes();

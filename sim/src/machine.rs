@@ -137,6 +137,26 @@ impl Lane {
         self.end_if_failed();
     }
 
+    /// A request that is answered gets to its PE, where a model says when.
+    fn asks(&self, origin: &Origin<'_>, to: u32, fence: u64) {
+        self.sleep_until(self.world().net.asks_ns(origin, to, fence), origin.at);
+    }
+
+    /// The answer comes back.
+    fn gets_answer(&self, origin: &Origin<'_>, from: u32, bytes: u64) {
+        self.sleep_until(self.world().net.answers_ns(origin, from, bytes), origin.at);
+    }
+
+    /// Waits for a time of the model.
+    fn sleep_until(&self, ns: u64, at: At) {
+        while self.world().time_ns() < ns && !self.must_not_wait() {
+            self.wait.set(Wait::Memory(Watch::CLOSURE));
+            self.at.set(Some(at));
+            self.world().net.sleep(self.block(), self.rank, ns);
+            self.suspend();
+        }
+    }
+
     /// The slice of an operation in a timeline.
     fn reach_span(&self, name: &'static str, leads: bool, pe: u32, bytes: u64, at: At) -> Span<'_> {
         self.span(name, leads, at, Detail::Reach { pe, bytes })
@@ -376,10 +396,14 @@ impl Machine for Lane {
             fetches: atomic.fetches,
         };
         let checked = self.issue(issue, to, at);
-        let old = self
-            .world()
-            .net
-            .atomic(self.origin(to.ctx, at, checked.as_ref()), word, bytes, atomic);
+        let origin = self.origin(to.ctx, at, checked.as_ref());
+        if atomic.fetches {
+            self.asks(&origin, to.pe, self.fences.get(to.ctx));
+        }
+        let old = self.world().net.atomic(origin, word, bytes, atomic);
+        if atomic.fetches {
+            self.gets_answer(&origin, to.pe, bytes.into());
+        }
         self.end_if_failed();
         if let Some(op) = checked.filter(|_| atomic.fetches) {
             let acquires = matches!(strength, Strength::Acquire | Strength::AcqRel);
@@ -471,7 +495,13 @@ impl Machine for Lane {
             );
             let origin = self.origin(transfer.peer.ctx, at, checked.as_ref());
             let (destination, nbi) = (self.local(transfer, &mine), !transfer.blocking);
+            if transfer.blocking {
+                self.asks(&origin, from.pe, 0);
+            }
             self.world().net.get(origin, from, destination, nbi);
+            if transfer.blocking {
+                self.gets_answer(&origin, from.pe, mine.end - mine.start);
+            }
             self.end_if_failed();
         }
         if transfer.blocking {
@@ -496,10 +526,10 @@ impl Machine for Lane {
         let _span = self.reach_span("g", true, from.pe, bytes.into(), at);
         self.reach(from.pe, at);
         let checked = self.issue(Issue::G, from, at);
-        let value = self
-            .world()
-            .net
-            .g(self.origin(from.ctx, at, checked.as_ref()), word, bytes);
+        let origin = self.origin(from.ctx, at, checked.as_ref());
+        self.asks(&origin, from.pe, 0);
+        let value = self.world().net.g(origin, word, bytes);
+        self.gets_answer(&origin, from.pe, bytes.into());
         self.end_if_failed();
         value
     }
@@ -533,6 +563,7 @@ impl Machine for Lane {
         self.count_call(at);
         let _span = self.span_of("quiet", group, at);
         self.meet_error(Some(ctx), at);
+        self.sleep_until(self.world().net.done_ns(&self.origin(ctx, at, None)), at);
         while !self.world().net.quiet(self.origin(ctx, at, None)) {
             self.frozen(at);
         }

@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::engine::{Engine, StreamId};
 use crate::failure::Failure;
 use crate::kernel::{KernelJob, LaneBody};
-use crate::net::{Fault, Path};
+use crate::net::{Fault, Model, Path};
 use crate::seed::Seed;
 use std::panic::Location;
 use std::path::PathBuf;
@@ -20,6 +20,8 @@ pub struct Report {
     pub lane_switches: u64,
     /// The seed it ran with.
     pub seed: u64,
+    /// How long it would have taken by the [`Model`], where there is one: never a measured time.
+    pub modelled: Option<Duration>,
 }
 
 /// Launches a kernel on `pes` PEs, with `grid` blocks of `block` threads on each, and waits for it. The launch is
@@ -162,6 +164,12 @@ impl Sim {
         self
     }
 
+    /// Times by a model of the network, instead of random ones. The report says how long the launch takes by it.
+    pub fn model(mut self, model: Model) -> Self {
+        self.config.model = Some(model);
+        self
+    }
+
     /// Where a trace of what happens is written, for Perfetto, instead of where `SHMEM_TIMELINE` says: see
     /// [`Config::timeline`].
     pub fn timeline(mut self, file: impl Into<PathBuf>) -> Self {
@@ -211,7 +219,7 @@ impl Sim {
             None => Seed::from_env().map_err(|error| unmade(&error))?.unwrap_or_default(),
         };
         (self.config.seed, self.config.choices) = (seed.number, seed.choices);
-        let (pes, seed) = (self.config.pes, self.config.seed);
+        let (pes, seed, model) = (self.config.pes, self.config.seed, self.config.model);
         let kernel: Arc<dyn Fn() + Send + Sync + '_> = Arc::new(kernel);
         // SAFETY: the engine below holds all other clones. It is dropped before this function returns, also when it
         // unwinds, and joins the thread on which the kernel runs: nothing calls the kernel after that, and nothing drops
@@ -244,6 +252,7 @@ impl Sim {
         Ok(Report {
             lane_switches: engine.lane_switches(),
             seed,
+            modelled: model.map(|_| Duration::from_nanos(engine.time_ns())),
         })
     }
 }

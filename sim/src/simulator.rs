@@ -198,7 +198,8 @@ impl Simulator {
                 if let Some(stream) = self.streams.get_mut(&(part.pe, part.stream)) {
                     stream.running = false;
                 }
-                self.desk.job_done(part.pe, part.stream, self.world.switches());
+                self.desk
+                    .job_done(part.pe, part.stream, self.world.switches(), self.world.time_ns());
             });
         }
         if moved {

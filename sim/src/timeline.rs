@@ -191,7 +191,7 @@ impl Timeline {
         Some(Rc::new(Self {
             file,
             clock: Rc::clone(clock),
-            modelled: false,
+            modelled: config.model.is_some(),
             events: RefCell::default(),
             written: Cell::new(false),
         }))

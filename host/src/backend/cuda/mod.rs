@@ -249,7 +249,7 @@ impl Platform for Cuda {
 impl Drop for Cuda {
     fn drop(&mut self) {
         if let Some(timeline) = &self.timeline {
-            timeline.write(&self.gpus, &self.owners);
+            timeline.finish(&self.gpus, &self.owners);
         }
         for (gpu, modules) in self.gpus.iter().zip(&mut self.modules) {
             let Modules { packages, texts } = modules.get_mut().unwrap_or_else(PoisonError::into_inner);

@@ -45,7 +45,7 @@ impl Timeline {
             let gpu = &gpus[*owner];
             let (_current, mut address) = (gpu.enter()?, Address(0));
             let bytes = RECORDS_AT as usize + CAPACITY as usize * size_of::<Record>();
-            // SAFETY: a context is current; the memory stays until `write`.
+            // SAFETY: a context is current; the memory stays until `finish`.
             unsafe { gpu.driver.cuMemAlloc_v2(out(&mut address), bytes) }?;
             // SAFETY: fresh memory, larger than that.
             unsafe { gpu.driver.cuMemsetD8Async(address, 0, RECORDS_AT as usize, gpu.control) }?;
@@ -76,8 +76,18 @@ impl Timeline {
         which.store(true, Ordering::Relaxed);
     }
 
-    /// Reads the rings and writes the file. No kernel runs, and modules are still loaded.
-    pub(super) fn write(&self, gpus: &[Gpu], owners: &[usize]) {
+    /// Writes the file, and frees the rings. No kernel runs, and modules are still loaded.
+    pub(super) fn finish(&self, gpus: &[Gpu], owners: &[usize]) {
+        self.write(gpus, owners);
+        for (ring, &owner) in self.rings.iter().zip(owners) {
+            if let Ok(_current) = gpus[owner].enter() {
+                // SAFETY: allocated in `start`, and nothing uses it any more. A refusal means that the context is lost.
+                let _ = unsafe { gpus[owner].driver.cuMemFree_v2(*ring) };
+            }
+        }
+    }
+
+    fn write(&self, gpus: &[Gpu], owners: &[usize]) {
         if self.unrecorded.load(Ordering::Relaxed) {
             eprintln!(
                 "shmem: SHMEM_TIMELINE is set, but {} kernels were built without records: set SHMEM_TIMELINE_EVENTS=1 for \
