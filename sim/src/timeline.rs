@@ -542,7 +542,9 @@ impl Lane {
         if let (Some(timeline), Detail::Reach { .. }) = (timeline, &detail) {
             timeline.calls(self, at);
         }
-        let timeline = timeline.filter(|_| leads);
+        // Every lane of a barrier orders what it has done: of those that have done nothing, only the first one is shown.
+        let idle = |timeline: &Timeline| self.rank > 0 && !timeline.events.borrow().index.contains_key(&line_of(self));
+        let timeline = timeline.filter(|timeline| leads && !(matches!(detail, Detail::None) && idle(timeline)));
         Span(timeline.map(|timeline| {
             let mut events = timeline.events.borrow_mut();
             let (pe, line) = line_of(self);
