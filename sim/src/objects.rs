@@ -2,7 +2,7 @@
 
 use crate::memory::Heaps;
 use shmem::state::SystemArea;
-use shmem::{Collective, CounterWord, Global, Pod, SignalWord, SymSlice};
+use shmem::{Collective, CounterWord, CtxSet, Global, Pod, Sharing, SignalWord, SymSlice};
 use std::any::TypeId;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -18,6 +18,8 @@ type Key = (Location<'static>, TypeId, Option<u32>);
 struct Objects {
     heaps: Arc<Heaps>,
     next: u64,
+    /// The number of the next context; 0 is the default one.
+    next_context: u64,
     made: HashMap<Key, Object>,
 }
 
@@ -40,6 +42,7 @@ pub(crate) fn allow(heaps: Arc<Heaps>) {
     OBJECTS.set(Some(Objects {
         heaps,
         next,
+        next_context: 1,
         made: HashMap::new(),
     }));
 }
@@ -193,6 +196,35 @@ pub fn global<T: Pod>(len: usize) -> Global<T> {
         }
     });
     Global::__new(address, len as u64)
+}
+
+/// Contexts, made as [`symmetric`] makes objects: operations in one are ordered and completed apart from those in others.
+///
+/// ```
+/// use shmem::prelude::*;
+/// shmem_sim::run(2, 1, 32, || {
+///     let ctx = shmem_sim::contexts::<shmem::BlockShared>(2).get(1);
+///     let x = shmem_sim::symmetric::<u32>(32);
+///     shmem::p(x.at(thread::index()), 1, ctx.to(1 - shmem::my_pe()));
+///     ctx.quiet(Block);
+/// }).unwrap();
+/// ```
+///
+/// # Panics
+/// As [`symmetric`].
+#[track_caller]
+pub fn contexts<S: Sharing>(len: u32) -> CtxSet<S> {
+    let key = (*Location::caller(), TypeId::of::<CtxSet<S>>(), None);
+    let (first, _) = object(key, len as usize, 0, |objects, len, _| {
+        let start = objects.next_context;
+        objects.next_context += len;
+        Object {
+            len,
+            start,
+            _memory: None,
+        }
+    });
+    CtxSet::__new(first as u32, len)
 }
 
 /// The token of a collective kernel: what `run` launches is one.

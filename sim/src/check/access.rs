@@ -2,6 +2,8 @@
 
 use super::clock::{Channel, Clock, LaneId};
 use shmem::hook::At;
+use std::cell::Cell;
+use std::rc::Rc;
 
 /// What touched the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +39,7 @@ impl What {
     }
 
     /// Of one word, as a whole.
-    fn strong(self) -> bool {
+    pub(crate) fn is_strong(self) -> bool {
         matches!(
             self,
             Self::StrongLoad
@@ -89,9 +91,24 @@ pub(crate) struct Access {
     pub(crate) release: Option<Clock>,
     /// The counter that tells of it, of a put_signal: its address.
     pub(crate) counter: Option<u64>,
+    /// It is the signal of a put_signal.
+    pub(crate) tail: bool,
+    /// It has written over what another access of a kernel wrote.
+    pub(crate) over: Cell<bool>,
+    /// Of a word that is added to: who did so before, the newest first.
+    pub(crate) before: Option<Rc<[Rc<Access>]>>,
 }
 
+/// Adders that a word is remembered by.
+const ADDERS: usize = 32;
+
 impl Access {
+    /// What `before` is for whoever adds to a word after this access.
+    pub(crate) fn with_before(this: &Rc<Self>) -> Rc<[Rc<Self>]> {
+        let older = this.before.iter().flat_map(|before| before.iter());
+        [this].into_iter().chain(older).take(ADDERS).cloned().collect()
+    }
+
     /// Whether it came to be before the other was issued, as the other's lane knew. It need not have taken effect.
     pub(crate) fn issued_before(&self, other: &Self) -> bool {
         if self.lane == other.lane {
@@ -114,10 +131,11 @@ pub(crate) fn conflict(earlier: &Access, later: &Access) -> bool {
         (SignalSet, SignalSet | SignalAdd | StrongStore) | (SignalAdd | StrongStore, SignalSet) => true,
         // A put of a word that somebody waits for.
         (Put, StrongLoad) | (StrongLoad, Put) => false,
-        (What::P, What::P) => earlier.lane == later.lane,
         // Whoever has heard of the p meant to read it; else it is polling.
         (What::P, What::G) => earlier.issued_before(later),
         (What::G, What::P) => later.issued_before(earlier),
-        _ => !(a.strong() && b.strong()),
+        // Which of them comes last is unknown.
+        (What::P, What::P) => true,
+        _ => !(a.is_strong() && b.is_strong()),
     }
 }

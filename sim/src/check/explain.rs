@@ -2,14 +2,14 @@
 
 use super::access::{Access, What};
 use super::finding::{Bug, BugKind};
-use super::{Checker, Inner};
-use std::rc::Rc;
+use super::{Checker, Inner, Observed};
 
 /// What tells of a write, and how the reader saw it.
 struct Told<'a> {
     by: &'a Access,
-    wait: String,
-    acquired: bool,
+    seen: &'a Observed,
+    /// It was issued behind the write; else its thread had not met the one that wrote.
+    behind: bool,
 }
 
 pub(super) fn explain(checker: &Checker, inner: &Inner, old: &Access, made: &Access, address: u64) -> Bug {
@@ -18,17 +18,26 @@ pub(super) fn explain(checker: &Checker, inner: &Inner, old: &Access, made: &Acc
         (
             BugKind::Uninitialised,
             "memory is read that nobody has written since it was allocated".to_owned(),
-            "write it first, on every PE that reads it, or allocate it with calloc".to_owned(),
+            match (checker.place)(address) {
+                Some(_) => "write it first, on every PE that reads it, or allocate it with calloc",
+                None => "write it first: shared memory holds anything at the beginning of a kernel",
+            }
+            .to_owned(),
         )
     } else if made.what == What::Source && made.issued_before(old) {
         source_reused(made, old)
     } else if old.what.writes() && made.what.writes() {
         writes(inner, old, made)
     } else if old.what.writes() {
-        read_too_soon(checker, inner, old, made, false)
-    } else if made.issued_before(old) || counted(inner, made, old) || told(checker, inner, made, old).is_some() {
-        // The reader had been told of the write, which landed after the read all the same.
-        read_too_soon(checker, inner, made, old, true)
+        read_too_soon(inner, old, made, false)
+    } else if old.what != What::Source
+        && (made.issued_before(old)
+            || counted(inner, made, old)
+            || told(inner, made, old).is_some_and(|told| told.behind)
+            || (!made.over.get() && (made.channel.is_some() || same_block(old, made))))
+    {
+        // The reader had been told of the write, which landed after the read all the same; or there was nothing else to read.
+        read_too_soon(inner, made, old, true)
     } else {
         overwritten(inner, old, made)
     };
@@ -64,29 +73,48 @@ fn counted(inner: &Inner, write: &Access, read: &Access) -> bool {
     write.counter.is_some_and(|counter| counters.contains(&counter))
 }
 
-/// The newest signal, p or atomic that the reader's block has seen, and which was issued behind the write.
-fn told<'a>(checker: &Checker, inner: &'a Inner, write: &Access, read: &Access) -> Option<Told<'a>> {
+/// The newest signal, p or atomic that the reader's block has seen and which was issued behind the write; else one that
+/// another thread of the writer's PE issued, in no order with it.
+fn told<'a>(inner: &'a Inner, write: &Access, read: &Access) -> Option<Told<'a>> {
     let observed = &inner.blocks[read.lane.block as usize].observed;
-    let behind = observed.iter().rev().find(|(by, ..)| {
-        !std::ptr::eq(Rc::as_ptr(by), write)
-            && (write.issued_before(by) || (by.lane == write.lane && by.epoch > write.epoch))
-    });
-    let _ = checker;
-    behind.map(|(by, at, acquired)| Told {
+    let all = || {
+        observed.iter().rev().flat_map(|seen| {
+            let earlier = seen.by.before.iter().flat_map(|before| before.iter());
+            [&seen.by].into_iter().chain(earlier).map(move |by| (&**by, seen))
+        })
+    };
+    let behind = |by: &Access| write.issued_before(by) || (by.lane == write.lane && by.epoch > write.epoch);
+    let beside = |by: &Access| pe(inner, by) == pe(inner, write) && by.lane != write.lane && !by.issued_before(write);
+    let find = |told: &dyn Fn(&Access) -> bool| {
+        all().find(|(by, _)| by.lane != read.lane && !std::ptr::eq(*by, write) && told(by))
+    };
+    if let Some((by, seen)) = find(&behind) {
+        return Some(Told { by, seen, behind: true });
+    }
+    let (by, seen) = find(&beside)?;
+    Some(Told {
         by,
-        wait: at.to_string(),
-        acquired: *acquired,
+        seen,
+        behind: false,
+    })
+}
+
+/// Whether the reader has heard from the writer before, and may have come for what it wrote then.
+fn heard_before(inner: &Inner, write: &Access, read: &Access) -> bool {
+    let observed = &inner.blocks[read.lane.block as usize].observed;
+    write.over.get() && observed.iter().any(|seen| seen.by.issued_before(write))
+}
+
+/// Whether what tells of the write also says that it is there.
+fn covers(by: &Access, write: &Access) -> bool {
+    by.release.as_ref().is_some_and(|release| match write.channel {
+        Some(channel) => release.done.contains(channel, write.lane, write.epoch),
+        None => release.seen.contains(write.lane, write.epoch),
     })
 }
 
 /// A read that comes before the write is known to be there. `late`: it has read what was there before.
-fn read_too_soon(
-    checker: &Checker,
-    inner: &Inner,
-    write: &Access,
-    read: &Access,
-    late: bool,
-) -> (BugKind, String, String) {
+fn read_too_soon(inner: &Inner, write: &Access, read: &Access, late: bool) -> (BugKind, String, String) {
     let outcome = if late { "has read old data" } else { "may read old data" };
     if counted(inner, write, read) {
         return (
@@ -99,32 +127,44 @@ fn read_too_soon(
         return (
             BugKind::GetNotComplete,
             format!("the reader {outcome}: a get_nbi is complete after quiet of its context"),
-            "call quiet between get_nbi and the first use of its data".to_owned(),
+            format!("call quiet between {} and the first use of its data", write.at),
         );
     }
-    let told = told(checker, inner, write, read);
-    let Some(channel) = write.channel else {
-        if same_block(write, read) {
+    let told = told(inner, write, read);
+    if write.channel.is_none() && same_block(write, read) {
+        return (
+            BugKind::MissingSync,
+            format!("the reader {outcome}: these threads of one block have not met between the store and the read"),
+            "call the tile's sync() between the store and the read".to_owned(),
+        );
+    }
+    if let Some(told) = &told {
+        if told.behind && !told.seen.acquired {
+            return relaxed_wait(told, outcome);
+        }
+        if told.behind && covers(told.by, write) && told.seen.reader != read.lane {
             return (
                 BugKind::MissingSync,
-                format!("the reader {outcome}: these threads of one block have not met since the store"),
-                "call the tile's sync() between the store and the read".to_owned(),
+                format!(
+                    "the reader {outcome}: thread {} of its block has waited for it at {}, and the two have not met since",
+                    told.seen.reader.thread, told.seen.at
+                ),
+                format!(
+                    "let the whole tile wait at {}, or call its sync() after the wait",
+                    told.seen.at
+                ),
             );
         }
+    }
+    if heard_before(inner, write, read) && !told.as_ref().is_some_and(|told| told.behind) {
+        return overtaken(inner, write, read);
+    }
+    let Some(channel) = write.channel else {
         return match told {
-            Some(told) if !told.acquired => relaxed_wait(&told, outcome),
-            Some(told) if told.by.release.is_none() || told.by.what == What::StrongStore => (
-                BugKind::RelaxedSignal,
-                format!(
-                    "the reader {outcome}: the {} at {} released nothing",
-                    told.by.what.name(),
-                    told.by.at
-                ),
-                format!(
-                    "use signal_op instead of relaxed::signal_op at {}, or a fence between the store and it",
-                    told.by.at
-                ),
-            ),
+            Some(told) if told.behind && (told.by.release.is_none() || told.by.what == What::StrongStore) => {
+                relaxed_signal(&told, outcome)
+            }
+            Some(told) if !told.behind => beside(write, &told, outcome),
             _ => unordered(inner, write, read, outcome),
         };
     };
@@ -138,9 +178,6 @@ fn read_too_soon(
         });
     let name = write.what.name();
     if let Some(told) = &told {
-        if !told.acquired {
-            return relaxed_wait(told, outcome);
-        }
         if elsewhere || told.by.channel.is_some_and(|c| c.ctx != channel.ctx) {
             return (
                 BugKind::WrongContext,
@@ -152,32 +189,13 @@ fn read_too_soon(
                     .to_owned(),
             );
         }
-        if matches!(told.by.what, What::Sync | What::StrongStore) {
-            return missing_quiet(inner, write, outcome);
+        if !told.behind {
+            return beside(write, told, outcome);
         }
-        return (
-            BugKind::MissingFence,
-            format!(
-                "the reader {outcome}: the {} at {}, seen at {}, may overtake the {name}",
-                told.by.what.name(),
-                told.by.at,
-                told.wait
-            ),
-            if told.by.what == What::SignalSet || told.by.what == What::SignalAdd {
-                format!(
-                    "use put_signal instead of {name} and {}, or call fence between {} and {}",
-                    if told.by.what == What::SignalSet {
-                        "signal_op"
-                    } else {
-                        "the counter's add"
-                    },
-                    write.at,
-                    told.by.at
-                )
-            } else {
-                format!("call fence(tile) between {} and {}", write.at, told.by.at)
-            },
-        );
+        if matches!(told.by.what, What::Sync | What::StrongStore) {
+            return missing_quiet(inner, write, read, outcome);
+        }
+        return missing_fence(write, told, outcome);
     }
     if write.issued_before(read) {
         if elsewhere {
@@ -190,25 +208,134 @@ fn read_too_soon(
                 "call quiet of the put's own context: ctx.quiet(tile)".to_owned(),
             );
         }
-        return missing_quiet(inner, write, outcome);
+        return missing_quiet(inner, write, read, outcome);
     }
     unordered(inner, write, read, outcome)
 }
 
-fn relaxed_wait(told: &Told<'_>, outcome: &str) -> (BugKind, String, String) {
+/// The signal was sent behind the write, and may arrive ahead of it.
+fn missing_fence(write: &Access, told: &Told<'_>, outcome: &str) -> (BugKind, String, String) {
+    let (name, by) = (write.what.name(), told.by);
+    let fence = format!("call fence(tile) between {} and {}", write.at, by.at);
+    if by.tail {
+        return (
+            BugKind::MissingFence,
+            format!(
+                "the reader {outcome}: the put_signal at {}, seen at {}, tells of its own data and not of the {name} before it",
+                by.at, told.seen.at
+            ),
+            fence,
+        );
+    }
     (
-        BugKind::RelaxedWait,
+        BugKind::MissingFence,
         format!(
-            "the reader {outcome}: it saw the {} of {} at {} without acquiring",
-            told.by.what.name(),
-            told.by.at,
-            told.wait
+            "the reader {outcome}: the {} at {}, seen at {}, may overtake the {name}",
+            by.what.name(),
+            by.at,
+            told.seen.at
         ),
-        format!("use wait_until (or test), which acquire, at {}", told.wait),
+        match by.what {
+            What::SignalSet => format!("use put_signal instead of {name} and signal_op, or {fence}"),
+            What::SignalAdd => format!("use put_signal instead of {name} and the counter's add, or {fence}"),
+            _ => fence,
+        },
     )
 }
 
-fn missing_quiet(inner: &Inner, write: &Access, outcome: &str) -> (BugKind, String, String) {
+/// A thread has told of what another of its PE wrote, without having met it.
+fn beside(write: &Access, told: &Told<'_>, outcome: &str) -> (BugKind, String, String) {
+    let (name, by) = (write.what.name(), told.by);
+    let blocks = by.lane.block != write.lane.block;
+    let what = format!(
+        "the reader {outcome}: the {} at {}, seen at {}, is of another {}, which had not met that of the {name}",
+        by.what.name(),
+        by.at,
+        told.seen.at,
+        if blocks { "block" } else { "thread" },
+    );
+    if blocks {
+        return (
+            BugKind::MissingSync,
+            what,
+            format!(
+                "let the blocks meet before {}, or let all of them call it: all.barrier(all.grid(), ..), fence(all.grid())",
+                by.at
+            ),
+        );
+    }
+    match write.channel {
+        Some(_) => (
+            BugKind::MissingFence,
+            what,
+            format!(
+                "let the whole tile call fence, as fence(Block), between {} and {}: one thread's covers only what it knows of",
+                write.at, by.at
+            ),
+        ),
+        None => (
+            BugKind::MissingSync,
+            what,
+            format!("call the tile's sync() between {} and {}", write.at, by.at),
+        ),
+    }
+}
+
+fn relaxed_signal(told: &Told<'_>, outcome: &str) -> (BugKind, String, String) {
+    let (what, at) = (told.by.what, told.by.at);
+    (
+        BugKind::RelaxedSignal,
+        format!("the reader {outcome}: the {} at {at} released nothing", what.name()),
+        match what {
+            What::SignalSet | What::SignalAdd => format!("use signal_op instead of relaxed::signal_op at {at}"),
+            What::Atomic => format!("use the form of it that releases (_release, _acqrel) at {at}"),
+            What::StrongStore => {
+                format!("use a store that releases, as ptr.word().store_release(..), or signal_op, at {at}")
+            }
+            _ => format!("call fence(Thread) between the store and {at}"),
+        },
+    )
+}
+
+/// The reader has come for what was there before.
+fn overtaken(inner: &Inner, write: &Access, read: &Access) -> (BugKind, String, String) {
+    let (name, to) = (write.what.name(), pe(inner, read));
+    (
+        BugKind::BufferReused,
+        format!("the {name} overwrites what PE {to} has not read yet: it came one step too early"),
+        format!(
+            "let the reader tell that it is done (a signal back, or a barrier) and wait for that before {}; if it is the new              data that it wants, let it wait for that before {}",
+            write.at, read.at
+        ),
+    )
+}
+
+fn relaxed_wait(told: &Told<'_>, outcome: &str) -> (BugKind, String, String) {
+    let at = told.seen.at;
+    (
+        BugKind::RelaxedWait,
+        format!(
+            "the reader {outcome}: it saw the {} of {} at {at} without acquiring",
+            told.by.what.name(),
+            told.by.at,
+        ),
+        if told.seen.atomic {
+            format!("use the form of the atomic that acquires (_acqrel, _acquire) at {at}")
+        } else {
+            format!("use wait_until (or test), which acquire, at {at}")
+        },
+    )
+}
+
+fn missing_quiet(inner: &Inner, write: &Access, read: &Access, outcome: &str) -> (BugKind, String, String) {
+    let fix = if same_block(write, read) {
+        format!("call quiet(tile) between {} and {}", write.at, read.at)
+    } else {
+        format!(
+            "call quiet(tile) after {} and before the sync, or use barrier instead of sync",
+            write.at
+        )
+    };
     (
         BugKind::MissingQuiet,
         format!(
@@ -216,10 +343,7 @@ fn missing_quiet(inner: &Inner, write: &Access, outcome: &str) -> (BugKind, Stri
             write.what.name(),
             pe(inner, write)
         ),
-        format!(
-            "call quiet(tile) after {} and before the sync, or use barrier instead of sync",
-            write.at
-        ),
+        fix,
     )
 }
 
@@ -230,6 +354,26 @@ fn unordered(inner: &Inner, write: &Access, read: &Access, outcome: &str) -> (Bu
             BugKind::Unordered,
             format!("the reader {outcome}: nothing orders these two blocks of one PE"),
             "let the blocks meet (Grid, or a Word with release and acquire) between the two".to_owned(),
+        );
+    }
+    if write.what.is_strong() && read.what == What::Load {
+        return (
+            BugKind::Unordered,
+            format!("the reader {outcome}: an ordinary load is not for a word that PE {from} may be writing"),
+            format!("look at it with wait_until, test or fetch at {}", read.at),
+        );
+    }
+    if let Some((lane, at)) = inner.blocks[read.lane.block as usize].looked
+        && lane != read.lane
+        && write.channel.is_some()
+    {
+        return (
+            BugKind::MissingSync,
+            format!(
+                "the reader {outcome}: thread {} of its block waits for PE {from} at {at}, and this thread does not wait for it",
+                lane.thread
+            ),
+            format!("let the whole tile wait at {at}, or call its sync() after the wait"),
         );
     }
     (
@@ -275,7 +419,7 @@ fn source_reused(put: &Access, write: &Access) -> (BugKind, String, String) {
 
 /// Two writes of the same bytes.
 fn writes(inner: &Inner, old: &Access, made: &Access) -> (BugKind, String, String) {
-    use What::{Atomic, Fetched, Load, SignalAdd, SignalSet, StrongStore};
+    use What::{Atomic, Fetched, SignalAdd, SignalSet, StrongStore};
     let signal = |what| matches!(what, SignalSet | SignalAdd);
     match (old.what, made.what) {
         (SignalSet, SignalSet) if old.lane != made.lane => (
@@ -311,18 +455,25 @@ fn writes(inner: &Inner, old: &Access, made: &Access) -> (BugKind, String, Strin
             "two operations of one thread write the same bytes, and either may come last".to_owned(),
             format!("call fence between {} and {}", old.at, made.at),
         ),
-        _ => {
-            let _ = Load;
-            (
-                BugKind::WriteConflict,
-                format!(
-                    "PE {} and PE {} write the same bytes, in no order",
-                    pe(inner, old),
-                    pe(inner, made)
-                ),
-                "order them by a signal and a wait, or give each its own place".to_owned(),
-            )
-        }
+        (What::P, What::P) if old.lane != made.lane => (
+            BugKind::WriteConflict,
+            format!(
+                "PE {} and PE {} write the same word with p, in no order: one of the values is lost",
+                pe(inner, old),
+                pe(inner, made)
+            ),
+            "use an atomic where the new value follows from the old (fetch_add, compare_swap), or give each its own word"
+                .to_owned(),
+        ),
+        _ => (
+            BugKind::WriteConflict,
+            format!(
+                "PE {} and PE {} write the same bytes, in no order",
+                pe(inner, old),
+                pe(inner, made)
+            ),
+            "order them by a signal and a wait, or give each its own place".to_owned(),
+        ),
     }
 }
 

@@ -180,6 +180,9 @@ impl History {
                 clock: Clock::default(),
                 release: None,
                 counter: None,
+                tail: false,
+                over: Cell::new(false),
+                before: None,
             }));
         }
         self.wrote(self.fresh, address, bytes);

@@ -36,6 +36,8 @@ use std::rc::Rc;
 
 /// Observations that a block is remembered by.
 const OBSERVED: usize = 64;
+/// Those of a block that has ended: operations on their way may still turn out to race with it.
+const OBSERVED_LAST: usize = 8;
 
 /// What the checker knows of a block.
 struct BlockInfo {
@@ -46,10 +48,25 @@ struct BlockInfo {
     /// Numbers in the sequence of beginnings and ends of blocks.
     began: u64,
     ended: Option<u64>,
-    /// What its lanes have read that tells of others, the newest last; whether they acquired.
-    observed: VecDeque<(Rc<Access>, At, bool)>,
+    /// What its lanes have read that tells of others, the newest last.
+    observed: VecDeque<Observed>,
+    /// A lane that has looked at a word of its PE which nobody had written yet.
+    looked: Option<(LaneId, At)>,
     /// Counters it has waited for.
     counters: Vec<u64>,
+}
+
+/// A word that has been read, which tells of others.
+#[derive(Clone)]
+struct Observed {
+    /// Its last write.
+    by: Rc<Access>,
+    /// By whom, and where.
+    reader: LaneId,
+    at: At,
+    acquired: bool,
+    /// By a fetching atomic.
+    atomic: bool,
 }
 
 /// An operation from its issue to its effects.
@@ -156,6 +173,7 @@ impl Checker {
             began: inner.sequence,
             ended: None,
             observed: VecDeque::new(),
+            looked: None,
             counters: Vec::new(),
         });
         inner.blocks.len() as u32 - 1
@@ -167,7 +185,9 @@ impl Checker {
         inner.sequence += 1;
         let info = &mut inner.blocks[block as usize];
         info.ended = Some(inner.sequence);
-        info.observed = VecDeque::new();
+        info.observed = info
+            .observed
+            .split_off(info.observed.len().saturating_sub(OBSERVED_LAST));
     }
 
     /// Memory that holds nothing any more.
@@ -195,6 +215,9 @@ impl Checker {
                 made.release = Some(order.release());
             } else if write && what == What::StrongStore {
                 made.release.clone_from(&order.fenced_memory);
+                // What it tells of comes before it.
+                order.epoch += 1;
+                made.epoch = order.epoch;
             }
             Rc::new(made)
         } else {
@@ -211,7 +234,14 @@ impl Checker {
             inner.history.read(record, access.address, access.bytes.into());
         } else {
             let acquires = matches!(access.strength, Strength::Acquire | Strength::AcqRel);
-            inner.observe(order, access.address, at, acquires, access.space == Space::Symmetric);
+            inner.observe(
+                order,
+                access.address,
+                at,
+                acquires,
+                access.space == Space::Symmetric,
+                false,
+            );
         }
     }
 
@@ -227,18 +257,19 @@ impl Checker {
         if !self.touch(inner, &View::Lane(order, false), &made, access.address, bytes) {
             return;
         }
-        let before = inner
-            .history
-            .last_write(access.address)
-            .and_then(|old| old.release.clone());
-        inner.observe(order, access.address, at, acquires, access.space == Space::Symmetric);
+        let before = inner.history.last_write(access.address).map(Rc::clone);
+        inner.observe(order, access.address, at, acquires, true, true);
+        order.epoch += 1;
         made.epoch = order.epoch;
         made.release = if releases {
             Some(order.release())
         } else {
             order.fenced_memory.clone()
         };
-        made.release = continued(made.release, before);
+        if let Some(before) = before {
+            made.release = continued(made.release, before.release.clone());
+            made.before = Some(Access::with_before(&before));
+        }
         let record = inner.history.add(Rc::new(made));
         inner.history.wrote(record, access.address, bytes);
     }
@@ -393,6 +424,7 @@ impl Checker {
     pub(crate) fn tail(op: Rc<Op>, channel: Channel, data: Vec<Run>) -> Rc<Op> {
         let mut op = Rc::into_inner(op).expect("an operation that has just been issued");
         let access = Rc::get_mut(&mut op.access).expect("an operation that has just been issued");
+        access.tail = true;
         let release = access.release.get_or_insert_default();
         release.done.add(channel, &Set::from_runs(data));
         Rc::new(op)
@@ -415,10 +447,12 @@ impl Checker {
         }
         if matches!(op.access.what, What::SignalAdd | What::Atomic) {
             // The word tells of everyone who has added to it.
-            if let Some(before) = inner.history.last_write(address).and_then(|old| old.release.clone()) {
+            if let Some(before) = inner.history.last_write(address).map(Rc::clone) {
                 let made = Access {
-                    release: continued(op.access.release.clone(), Some(before)),
+                    release: continued(op.access.release.clone(), before.release.clone()),
+                    before: Some(Access::with_before(&before)),
                     clock: op.access.clock.clone(),
+                    over: op.access.over.clone(),
                     ..*op.access
                 };
                 let record = inner.history.add(Rc::new(made));
@@ -463,7 +497,7 @@ impl Checker {
     pub(crate) fn observed(&self, order: &mut Order, op: &Op, address: u64, acquires: bool) {
         self.inner
             .borrow_mut()
-            .observe(order, address, op.access.at, acquires, true);
+            .observe(order, address, op.access.at, acquires, true, true);
     }
 
     /// Memory that has been allocated and not written.
@@ -493,6 +527,9 @@ impl Checker {
         let check = |cell: Entry, at: u64| {
             if cell.write != 0 {
                 let old = records.get(cell.write);
+                if old.what != What::Fresh {
+                    made.over.set(true);
+                }
                 if conflict(old, made) && !ordered(blocks, old, view, made) {
                     racing = Some((Rc::clone(old), at));
                     return Err(());
@@ -520,21 +557,29 @@ impl Checker {
 
 impl Inner {
     /// A lane has seen the last write of a word.
-    fn observe(&mut self, order: &mut Order, address: u64, at: At, acquires: bool, symmetric: bool) {
+    fn observe(&mut self, order: &mut Order, address: u64, at: At, acquires: bool, symmetric: bool, atomic: bool) {
+        let info = &mut self.blocks[order.me.block as usize];
         let Some(seen) = self.history.last_write(address).map(Rc::clone) else {
+            if symmetric && !atomic {
+                info.looked = Some((order.me, at));
+            }
             return;
         };
-        let info = &mut self.blocks[order.me.block as usize];
         if acquires || symmetric {
-            let news = info
-                .observed
-                .back()
-                .is_none_or(|(last, last_at, a)| !Rc::ptr_eq(last, &seen) || *last_at != at || *a != acquires);
+            let news = info.observed.back().is_none_or(|last| {
+                !Rc::ptr_eq(&last.by, &seen) || !std::ptr::eq(last.at, at) || last.acquired != acquires
+            });
             if news {
                 if info.observed.len() == OBSERVED {
                     info.observed.pop_front();
                 }
-                info.observed.push_back((Rc::clone(&seen), at, acquires));
+                info.observed.push_back(Observed {
+                    by: Rc::clone(&seen),
+                    reader: order.me,
+                    at,
+                    acquired: acquires,
+                    atomic,
+                });
             }
         }
         if seen.what == What::SignalAdd && !info.counters.contains(&address) {
@@ -580,6 +625,9 @@ fn plain(order: &Order, what: What, at: At) -> Access {
         clock: order.clock.clone(),
         release: None,
         counter: None,
+        tail: false,
+        over: Cell::new(false),
+        before: None,
     }
 }
 
