@@ -238,8 +238,8 @@ pub(crate) fn on_own_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 }
 
 /// Runs a collective launch of one job for each PE from beginning to end, on this thread, which is in no lane. Returns how
-/// often a lane was switched to.
-pub(crate) fn run_here(config: &Config, jobs: impl Iterator<Item = KernelJob>) -> Result<u64, Failure> {
+/// often a lane was switched to, and the simulated time.
+pub(crate) fn run_here(config: &Config, jobs: impl Iterator<Item = KernelJob>) -> Result<(u64, u64), Failure> {
     let unmade = |error: SimError| Failure::Launch {
         report: error.to_string(),
     };
@@ -264,7 +264,7 @@ pub(crate) fn run_here(config: &Config, jobs: impl Iterator<Item = KernelJob>) -
     }
     match desk.failure() {
         Some(failure) => Err(failure),
-        None => Ok(desk.switches()),
+        None => Ok((desk.switches(), desk.time_ns())),
     }
 }
 

@@ -74,6 +74,7 @@ impl Simulator {
             }
         }
         self.end_lanes();
+        self.write_timeline();
         if let Some(failure) = self.world.failure().cloned() {
             self.desk.publish(failure);
         }
@@ -110,11 +111,19 @@ impl Simulator {
             }
             if let Some(failure) = self.world.failure().cloned() {
                 self.end_lanes();
+                self.write_timeline();
                 self.desk.publish(failure);
                 self.desk.sleep(None);
             }
         }
         self.end_lanes();
+        self.write_timeline();
+    }
+
+    fn write_timeline(&self) {
+        if let Some(timeline) = &self.world.timeline {
+            timeline.write();
+        }
     }
 
     fn accept(&mut self, orders: Vec<Order>) {
@@ -210,7 +219,8 @@ impl Simulator {
                 if let Some(stream) = self.streams.get_mut(&(part.pe, part.stream)) {
                     stream.running = false;
                 }
-                self.desk.job_done(part.pe, part.stream, self.world.switches());
+                self.desk
+                    .job_done(part.pe, part.stream, self.world.switches(), self.world.time_ns());
             });
         }
         if moved {
