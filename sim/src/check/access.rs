@@ -75,7 +75,7 @@ impl What {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Access {
     pub(crate) lane: LaneId,
     pub(crate) epoch: u32,
@@ -95,17 +95,17 @@ pub(crate) struct Access {
     pub(crate) tail: bool,
     /// It has written over what another access of a kernel wrote.
     pub(crate) over: Cell<bool>,
-    /// Of a word that is added to: who did so before, the newest first.
-    pub(crate) before: Option<Rc<[Rc<Access>]>>,
+    /// Of a word that is added to: who has done so, the newest first. These hold none themselves.
+    pub(crate) adders: Option<Rc<[Rc<Access>]>>,
 }
 
 /// Adders that a word is remembered by.
-const ADDERS: usize = 32;
+const ADDERS: usize = 16;
 
 impl Access {
-    /// What `before` is for whoever adds to a word after this access.
-    pub(crate) fn with_before(this: &Rc<Self>) -> Rc<[Rc<Self>]> {
-        let older = this.before.iter().flat_map(|before| before.iter());
+    /// What `adders` is behind an access that comes after those `before`.
+    pub(crate) fn adders(this: &Rc<Self>, before: &Rc<Self>) -> Rc<[Rc<Self>]> {
+        let older = before.adders.as_deref().unwrap_or(std::slice::from_ref(before));
         [this].into_iter().chain(older).take(ADDERS).cloned().collect()
     }
 

@@ -182,7 +182,7 @@ impl History {
                 counter: None,
                 tail: false,
                 over: Cell::new(false),
-                before: None,
+                adders: None,
             }));
         }
         self.wrote(self.fresh, address, bytes);
