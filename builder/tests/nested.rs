@@ -27,6 +27,25 @@ fn kernels_are_embedded_for_the_default_architectures() {
 }
 
 #[test]
+fn records_of_calls_are_asked_for_and_leave_no_trace_else() {
+    if !has_device_compiler() {
+        return;
+    }
+    let mut fixture = Fixture::new("records");
+    fixture.set("SHMEM_ARCH", "sm_90");
+    let lib = fs::read_to_string(fixture.path("shmem/src/lib.rs")).unwrap();
+    let marked = "#[cfg(all(shmem_timeline, target_arch = \"nvptx64\"))]\ncore::arch::global_asm!(\".visible .const .b8 MARK[8];\");\n";
+    fixture.write("shmem/src/lib.rs", &(lib + marked));
+    let mut built = |value: &str| {
+        fixture.set("SHMEM_TIMELINE_EVENTS", value);
+        fixture.run(&[]).read("kernels.sm_90.ptx")
+    };
+    let (unset, off, on) = (built(""), built("0"), built("1"));
+    assert_eq!(unset, off);
+    assert!(!off.contains("MARK") && on.contains("MARK"), "{on}");
+}
+
+#[test]
 fn the_gpu_side_is_built_again_when_its_sources_change_and_only_then() {
     if !has_device_compiler() {
         return;

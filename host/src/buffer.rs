@@ -204,7 +204,7 @@ buffer_methods!(SymBuf, SymSlice);
 
 impl<T: Pod> SymBuf<T> {
     pub(crate) fn new(session: &Rc<Session>, request: AllocRequest) -> Result<Self, Error> {
-        let len = request.len as usize;
+        let (len, site) = (request.len as usize, request.site);
         let placed = session.alloc_symmetric(request)?;
         let address = session.device.heap_base() + placed.offset;
         let elements = Elements::new(session, address, len);
@@ -213,7 +213,9 @@ impl<T: Pod> SymBuf<T> {
             serial: session.shared.serial(placed.serial),
             offset: placed.offset,
         };
-        session.handles.borrow_mut().insert(buffer.region());
+        let mut handles = session.handles.borrow_mut();
+        handles.insert(buffer.region());
+        handles.note(buffer.serial, site);
         Ok(buffer)
     }
 

@@ -8,6 +8,7 @@ use crate::fault::DeviceFault;
 use crate::heap::HeapError;
 use crate::images::ImageError;
 use crate::launch::LaunchError;
+use std::panic::Location;
 use std::time::Duration;
 
 /// Any error of this crate.
@@ -90,6 +91,15 @@ pub enum Error {
     /// Kernels communicate in a way that may go wrong: a fence, wait or sync is missing. Only the simulator can tell.
     #[error("{0}")]
     Bug(Box<shmem_sim::Bug>),
+    /// Symmetric buffers were not dropped when the closure returned: forgotten, or kept in a cycle or a static. Only the
+    /// simulator tells.
+    #[error("PE {pe} has not dropped its symmetric buffers when it ended: {}", left_text(left))]
+    Leaked {
+        /// Whose buffers.
+        pe: u32,
+        /// Where they were asked for, and their bytes.
+        left: Vec<(&'static Location<'static>, u64)>,
+    },
     /// The operating system refused a thread for a PE.
     #[error("can't start a thread for PE {pe}: {cause}")]
     Thread {
@@ -118,4 +128,9 @@ impl Error {
                 )
         )
     }
+}
+
+fn left_text(left: &[(&'static Location<'static>, u64)]) -> String {
+    let one = |(site, bytes): &(&Location<'_>, u64)| format!("{bytes} bytes from {site}");
+    left.iter().map(one).collect::<Vec<_>>().join(", ")
 }

@@ -3,6 +3,7 @@
 use crate::launch::Stale;
 use shmem::{Region, Serial};
 use std::collections::HashMap;
+use std::panic::Location;
 
 /// The live objects of one PE, by serial.
 #[derive(Debug)]
@@ -11,17 +12,20 @@ pub(crate) struct Handles {
     pe: u32,
     pes: u32,
     symmetric: HashMap<Serial, Region>,
+    /// Where the symmetric ones were asked for.
+    sites: HashMap<Serial, &'static Location<'static>>,
     local: HashMap<Serial, Region>,
 }
 
 impl Handles {
     pub(crate) fn new(world: u32, pe: u32, pes: u32) -> Self {
-        let (symmetric, local) = Default::default();
+        let (symmetric, sites, local) = Default::default();
         Self {
             world,
             pe,
             pes,
             symmetric,
+            sites,
             local,
         }
     }
@@ -33,9 +37,30 @@ impl Handles {
         };
     }
 
+    /// Notes where a symmetric object was asked for.
+    pub(crate) fn note(&mut self, serial: Serial, site: &'static Location<'static>) {
+        self.sites.insert(serial, site);
+    }
+
+    /// Where the symmetric objects that are left were asked for, and how many bytes they have.
+    pub(crate) fn left(&self) -> Vec<(&'static Location<'static>, u64)> {
+        let mut left: Vec<_> = self
+            .sites
+            .iter()
+            .map(|(serial, site)| (serial.number(), *site, serial))
+            .collect();
+        left.sort_by_key(|(number, ..)| *number);
+        left.into_iter()
+            .map(|(_, site, serial)| (site, extent(self.symmetric[serial]).1))
+            .collect()
+    }
+
     pub(crate) fn remove(&mut self, object: Region) {
         match object {
-            Region::Symmetric { serial, .. } => self.symmetric.remove(&serial),
+            Region::Symmetric { serial, .. } => {
+                self.sites.remove(&serial);
+                self.symmetric.remove(&serial)
+            }
             Region::Global { serial, .. } => self.local.remove(&serial),
         };
     }

@@ -284,6 +284,15 @@ impl Session {
         self.sweep();
         self.closed.set(true);
         self.device.close(drained);
-        result
+        result.and_then(|()| self.check_leaks())
+    }
+
+    /// On the simulator, whose business is to find mistakes, a buffer that outlives its World is one.
+    fn check_leaks(&self) -> Result<(), Error> {
+        let left = self.handles.borrow().left();
+        if self.shared.platform.name() != "sim" || left.is_empty() || self.shared.failed() {
+            return Ok(());
+        }
+        Err(Error::Leaked { pe: self.pe, left })
     }
 }

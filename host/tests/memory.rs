@@ -4,7 +4,7 @@ mod common;
 
 use common::{promptly, run, sim};
 use shmem::prelude::*;
-use shmem_host::{CollectiveError, Error, HeapError, Pe, collective_launch, launch};
+use shmem_host::{Backend, CollectiveError, Error, HeapError, Pe, World, collective_launch, launch};
 
 #[kernel]
 fn add_one(data: SymSlice<u32>) {
@@ -268,4 +268,25 @@ fn a_world_of_many_pes_allocates() {
         .unwrap()
         .run(|pe| pe.alloc::<u64>(pe.n() as usize).map(drop))
         .unwrap();
+}
+
+#[test]
+fn a_buffer_that_outlives_its_world_is_told_with_its_place() {
+    let ran = World::builder()
+        .pes(2)
+        .backend(Backend::Sim)
+        .build()
+        .unwrap()
+        .run(|pe| {
+            let kept = pe.alloc::<u32>(10)?;
+            if pe.id() == 1 {
+                std::mem::forget(kept);
+            }
+            pe.barrier_all()
+        });
+    let Err(Error::Leaked { pe: 1, left }) = &ran else {
+        panic!("{ran:?}")
+    };
+    assert_eq!(left[0].1, 40);
+    assert!(left[0].0.file().ends_with("memory.rs"), "{left:?}");
 }

@@ -133,6 +133,7 @@ pub fn fetch_acquire<T: AtomicAdd>(x: Sym<T>, from: impl Target) -> T {
 /// shmem_sim::run(1, 1, 1, || {
 ///     let x = shmem_sim::symmetric::<f64>(1).at(0);
 ///     shmem::set(x, 0.5, 0);
+///     shmem::quiet(Thread);
 ///     assert_eq!(shmem::fetch(x, 0), 0.5);
 /// }).unwrap();
 /// ```
@@ -152,6 +153,7 @@ pub fn set<T: AtomicAdd>(x: Sym<T>, value: T, to: impl Target) {
 /// shmem_sim::run(1, 1, 1, || {
 ///     let x = shmem_sim::symmetric::<f64>(1).at(0);
 ///     shmem::set_release(x, 0.5, 0);
+///     shmem::quiet(Thread);
 ///     assert_eq!(shmem::fetch_acquire(x, 0), 0.5);
 /// }).unwrap();
 /// ```
@@ -233,7 +235,7 @@ macro_rules! without_result {
         #[doc = ""]
         #[doc = concat!("OpenSHMEM `shmem_atomic_", stringify!($name), "`, NVSHMEM `nvshmem_TYPE_atomic_", stringify!($name), "`; PTX `red.relaxed.sys.", $ptx, "`. Faults with `FaultKind::Pe`.")]
         #[doc = ""]
-        #[doc = example!(concat!("shmem::", stringify!($name), "(x, ", $with, "0);"), $after)]
+        #[doc = example!(concat!("shmem::", stringify!($name), "(x, ", $with, "0);\n    shmem::quiet(Thread);"), $after)]
         #[inline(always)]
         #[track_caller]
         pub fn $name<T: $bound>(x: Sym<T>, $($operand: T,)* to: impl Target) {
@@ -245,7 +247,7 @@ macro_rules! without_result {
         #[doc = ""]
         #[doc = concat!("PTX `red.release.sys.", $ptx, "`.")]
         #[doc = ""]
-        #[doc = example!(concat!("shmem::", stringify!($release), "(x, ", $with, "0);"), $after)]
+        #[doc = example!(concat!("shmem::", stringify!($release), "(x, ", $with, "0);\n    shmem::quiet(Thread);"), $after)]
         #[inline(always)]
         #[track_caller]
         pub fn $release<T: $bound>(x: Sym<T>, $($operand: T,)* to: impl Target) {

@@ -210,8 +210,6 @@ impl Watch {
 
 /// Runs lanes where there is no GPU. Every method is called from inside a lane, which [`Lane`] describes.
 pub trait Machine {
-    /// Loads from now on are looks of the wait at this place; None: they are the kernel's own again.
-    fn looks_for(&self, _: Option<At>) {}
     /// Waits until every member has called it. Orders memory among them, as barrier.sync does.
     fn sync(&self, group: Group, at: At);
     /// Every member gives a value and gets those of all 32 lanes of its warp; lanes outside the mask read as 0.
@@ -242,6 +240,8 @@ pub trait Machine {
     fn quiet(&self, group: Group, ctx: u32, at: At);
     /// flush of a context for all members.
     fn flush(&self, group: Group, ctx: u32, at: At);
+    /// Loads of the watched words are those of a wait at this place, until it is over: None.
+    fn watching(&self, wait: Option<(&Watch, At)>);
     /// Gives way to other lanes until memory may have changed. Does not return once a PE has failed.
     fn pause(&self, watch: &Watch, at: At);
     /// The block's array of this identity, aligned to 16; what it holds at the block's start is unspecified.

@@ -72,6 +72,7 @@ impl Machine for Recorder {
     fn flush(&self, _: Group, ctx: u32, _: At) {
         self.note("flush", ctx);
     }
+    fn watching(&self, _: Option<(&Watch, At)>) {}
     fn pause(&self, _: &Watch, _: At) {}
     fn shared(&self, _: u64, _: usize, _: At) -> *mut u8 {
         unreachable!("no test uses shared memory")

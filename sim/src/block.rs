@@ -46,6 +46,7 @@ pub(crate) struct Home {
     /// Which part of the launch.
     pub(crate) part: usize,
     pub(crate) pe: u32,
+    pub(crate) stream: u32,
     /// Its place among the launch's resident blocks.
     pub(crate) slot: u32,
     /// Its rank in the grid.
@@ -200,6 +201,9 @@ impl Block {
         });
         for lane in &block.lanes {
             lane.enter(&block);
+        }
+        if let Some(timeline) = &world.timeline {
+            timeline.block(&block.lanes[0]);
         }
         cluster.add(&block);
         for warp in 0..block.warps.len() as u32 {

@@ -1,8 +1,9 @@
 //! What a world is made of, and why it could not be made.
 
 use crate::choices::Notes;
-use crate::net::{Fault, Path};
+use crate::net::{Fault, Model, Path};
 use shmem::state::{MAX_PES, SystemArea};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,6 +37,11 @@ pub struct Config {
     pub node_pes: Option<u32>,
     /// What breaks.
     pub faults: Vec<Fault>,
+    /// Where a trace of what happens is written when the world ends, for Perfetto; from `SHMEM_TIMELINE`. The second world
+    /// of a process with the same name writes `name.2.json`.
+    pub timeline: Option<PathBuf>,
+    /// Times of a network, instead of random ones: then nothing is random.
+    pub model: Option<Model>,
     /// The random decisions that are made, by number and ascending; all others are plain. None: all are made.
     pub choices: Option<Arc<[u64]>>,
     /// Where decisions are noted.
@@ -54,6 +60,10 @@ impl Config {
             path: None,
             node_pes: None,
             faults: Vec::new(),
+            timeline: std::env::var_os("SHMEM_TIMELINE")
+                .filter(|name| !name.is_empty())
+                .map(PathBuf::from),
+            model: None,
             choices: None,
             notes: None,
         }

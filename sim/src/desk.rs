@@ -30,6 +30,8 @@ struct State {
     failure: Option<Failure>,
     shutdown: bool,
     switches: u64,
+    /// Simulated, when a job last ended.
+    time_ns: u64,
 }
 
 /// A job on its way to its stream.
@@ -63,6 +65,7 @@ impl Desk {
                 failure: None,
                 shutdown: false,
                 switches: 0,
+                time_ns: 0,
             }),
             simulator: Condvar::new(),
             hosts: (0..pes).map(|_| Condvar::new()).collect(),
@@ -177,6 +180,10 @@ impl Desk {
         self.lock().switches
     }
 
+    pub(crate) fn time_ns(&self) -> u64 {
+        self.lock().time_ns
+    }
+
     pub(crate) fn shut_down(&self) {
         let mut state = self.lock();
         state.shutdown = true;
@@ -229,9 +236,9 @@ impl Desk {
     }
 
     /// A job of this stream has ended.
-    pub(crate) fn job_done(&self, pe: u32, stream: u32, switches: u64) {
+    pub(crate) fn job_done(&self, pe: u32, stream: u32, switches: u64, time_ns: u64) {
         let mut state = self.lock();
-        state.switches = switches;
+        (state.switches, state.time_ns) = (switches, time_ns);
         if state.hosts[pe as usize].job_done(stream) {
             self.hosts[pe as usize].notify_all();
         }

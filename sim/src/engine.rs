@@ -11,7 +11,7 @@ use crate::panics;
 use crate::simulator::Simulator;
 use crate::world::World;
 use std::mem::ManuallyDrop;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{self, SyncSender};
 use std::thread::{self, JoinHandle};
@@ -73,11 +73,6 @@ impl Engine {
     /// # Errors
     /// No PEs or too many, heaps that are too small or can't be mapped, `SHMEM_SIM_STACK` that is no size.
     pub fn new(config: Config) -> Result<Self, SimError> {
-        Self::with_objects(config, false)
-    }
-
-    /// `objects`: kernels may make symmetric objects by themselves, as they do under [`run`](crate::run()).
-    pub(crate) fn with_objects(config: Config, objects: bool) -> Result<Self, SimError> {
         config.check()?;
         panics::install_hook();
         let desk = Arc::new(Desk::new(config.pes));
@@ -86,7 +81,7 @@ impl Engine {
         let (thread_desk, thread_heaps) = (Arc::clone(&desk), Arc::clone(&heaps));
         let thread = thread::Builder::new()
             .name("shmem-sim".to_owned())
-            .spawn(move || simulate(&config, &thread_heaps, &thread_desk, objects, &ready))
+            .spawn(move || simulate(&config, &thread_heaps, &thread_desk, &ready))
             .map_err(SimError::Thread)?;
         let engine = Self(Arc::new(Handle {
             desk,
@@ -231,14 +226,59 @@ impl Drop for Handle {
     }
 }
 
+/// Does some work on a thread of its own, and waits for it: a lane that can't be unwound leaves a mark on its thread.
+pub(crate) fn on_own_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    thread::scope(|scope| {
+        let thread = thread::Builder::new()
+            .name("shmem-sim".to_owned())
+            .spawn_scoped(scope, work);
+        let thread = thread.unwrap_or_else(|error| panic!("{}", SimError::Thread(error)));
+        thread.join().unwrap_or_else(|payload| resume_unwind(payload))
+    })
+}
+
+/// Runs a collective launch of one job for each PE from beginning to end, on this thread, which is in no lane. Returns how
+/// often a lane was switched to, and the simulated time.
+pub(crate) fn run_here(config: &Config, jobs: impl Iterator<Item = KernelJob>) -> Result<(u64, u64), Failure> {
+    let unmade = |error: SimError| Failure::Launch {
+        report: error.to_string(),
+    };
+    config.check().map_err(unmade)?;
+    panics::install_hook();
+    let desk = Arc::new(Desk::new(config.pes));
+    let heaps = Arc::new(Heaps::new(config.pes, config.heap_bytes).map_err(unmade)?);
+    let _watch = overflow::Watch::new().map_err(unmade)?;
+    let world = World::new(config, Arc::clone(&heaps)).map_err(unmade)?;
+    for (pe, job) in (0..).zip(jobs) {
+        desk.submit(pe, 0, job)?;
+    }
+    (0..config.pes).for_each(|pe| desk.detach(pe));
+    objects::allow(heaps);
+    let mut simulator = ManuallyDrop::new(Simulator::new(world, Arc::clone(&desk), config.time_limit));
+    let ran = catch_unwind(AssertUnwindSafe(|| simulator.run_through()));
+    objects::forget();
+    match ran {
+        Ok(()) => drop(ManuallyDrop::into_inner(simulator)),
+        // Its lanes are in an unknown state: they are leaked.
+        Err(_) => desk.publish(own_failure(&simulator)),
+    }
+    match desk.failure() {
+        Some(failure) => Err(failure),
+        None => Ok((desk.switches(), desk.time_ns())),
+    }
+}
+
+/// What the simulator's own panic is to its hosts.
+fn own_failure(simulator: &Simulator) -> Failure {
+    let failure = simulator.world().failure().cloned();
+    failure.unwrap_or_else(|| Failure::PeerFailed {
+        pe: 0,
+        cause: "the simulator itself panicked; its message is on standard error".to_owned(),
+    })
+}
+
 /// The simulator's thread.
-fn simulate(
-    config: &Config,
-    heaps: &Arc<Heaps>,
-    desk: &Arc<Desk>,
-    objects: bool,
-    ready: &SyncSender<Result<(), SimError>>,
-) {
+fn simulate(config: &Config, heaps: &Arc<Heaps>, desk: &Arc<Desk>, ready: &SyncSender<Result<(), SimError>>) {
     let made = overflow::Watch::new().and_then(|watch| Ok((watch, World::new(config, Arc::clone(heaps))?)));
     let (_watch, world) = match made {
         Ok(made) => made,
@@ -248,24 +288,11 @@ fn simulate(
             return;
         }
     };
-    if objects {
-        objects::allow(Arc::clone(heaps));
-    }
     let _ = ready.send(Ok(()));
     let mut simulator = ManuallyDrop::new(Simulator::new(world, Arc::clone(desk), config.time_limit));
     match catch_unwind(AssertUnwindSafe(|| simulator.run())) {
         Ok(()) => drop(ManuallyDrop::into_inner(simulator)),
         // Its lanes are in an unknown state: they are leaked, and the hosts are let go.
-        Err(_) => desk.publish(
-            simulator
-                .world()
-                .failure()
-                .cloned()
-                .unwrap_or_else(|| Failure::PeerFailed {
-                    pe: 0,
-                    cause: "the simulator itself panicked; its message is on standard error".to_owned(),
-                }),
-        ),
+        Err(_) => desk.publish(own_failure(&simulator)),
     }
-    objects::forget();
 }

@@ -1,12 +1,14 @@
 //! Many seeds of one launch, and what a failing one comes down to.
 
 use crate::choices::Notes;
+use crate::engine::on_own_thread;
 use crate::failure::Failure;
 use crate::run::Sim;
 use crate::seed::Seed;
 use shmem::state::FaultRecord;
 use std::fmt::{self, Write as _};
 use std::ops::Range;
+use std::panic::Location;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -87,40 +89,50 @@ impl fmt::Display for Found {
 ///     assert_eq!(data.load(), 7);
 /// });
 /// let found = found.unwrap_err();
-/// assert_eq!(found.trace.len(), 1); // p is held back
+/// assert!(found.to_string().contains("missing-fence"));
 /// ```
 ///
 /// # Errors
 /// The first seed that fails, with what it comes down to.
 #[track_caller]
 pub fn explore(sim: &Sim, seeds: Range<u64>, kernel: impl Fn() + Send + Sync) -> Result<Explored, Box<Found>> {
-    let kernel = &kernel;
+    let (kernel, at) = (&kernel, Location::caller());
+    // Of all these worlds only the one that shows a failure in few decisions has a timeline.
+    let (sim, timeline) = (&sim.clone().timeline_file(None), sim.timeline_wanted());
     let only = match Seed::from_env() {
         Ok(only) => only,
         Err(error) => {
-            let failure = Failure::Launch {
-                report: error.to_string(),
-            };
-            return Err(Box::new(Found::bare(Seed::default(), 0, failure)));
+            let report = error.to_string();
+            return Err(Box::new(Found::bare(Seed::default(), 0, Failure::Launch { report })));
         }
     };
     let mut explored = Explored {
         seeds: 0,
         lane_switches: 0,
     };
-    let mut run = |seed: Seed| match sim.clone().replay(seed.clone()).run(kernel) {
+    let mut run = |seed: Seed| match sim.run_here(seed.clone(), at, kernel) {
         Ok(report) => {
             explored.seeds += 1;
             explored.lane_switches += report.lane_switches;
             Ok(())
         }
-        Err(failure) => Err(Box::new(shrink(sim, &seed, explored.seeds, failure, kernel))),
+        Err(failure) => Err((seed, failure)),
     };
-    match only {
-        Some(seed) => run(seed)?,
-        None => seeds.map(Seed::from).try_for_each(&mut run)?,
+    let ran = on_own_thread(|| match only {
+        Some(seed) => run(seed),
+        None => seeds.map(Seed::from).try_for_each(run),
+    });
+    match ran {
+        Ok(()) => Ok(explored),
+        Err((seed, failure)) => {
+            let found = shrink(sim, &seed, explored.seeds, failure, at, kernel);
+            if timeline.is_some() {
+                let shown = sim.clone().timeline_file(timeline);
+                let _ = shown.replay(found.replay.clone()).run(kernel);
+            }
+            Err(Box::new(found))
+        }
     }
-    Ok(explored)
 }
 
 impl Found {
@@ -146,10 +158,17 @@ fn same(a: &Failure, b: &Failure) -> bool {
 }
 
 /// Searches for few decisions with which the launch fails in the same way.
-#[track_caller]
-fn shrink(sim: &Sim, seed: &Seed, passed: u64, failure: Failure, kernel: &(impl Fn() + Send + Sync)) -> Found {
+fn shrink(
+    sim: &Sim,
+    seed: &Seed,
+    passed: u64,
+    failure: Failure,
+    at: &'static Location<'static>,
+    kernel: &(impl Fn() + Send + Sync),
+) -> Found {
     let mut search = Search {
         sim,
+        at,
         kernel,
         number: seed.number,
         wanted: failure.clone(),
@@ -179,6 +198,7 @@ fn shrink(sim: &Sim, seed: &Seed, passed: u64, failure: Failure, kernel: &(impl 
 
 struct Search<'a, K> {
     sim: &'a Sim,
+    at: &'static Location<'static>,
     kernel: &'a K,
     number: u64,
     wanted: Failure,
@@ -190,7 +210,6 @@ type Outcome = (Failure, Vec<(u64, String)>);
 
 impl<K: Fn() + Send + Sync> Search<'_, K> {
     /// The failure and what the decisions came to, where it is the wanted one.
-    #[track_caller]
     fn fails(&mut self, choices: Option<Arc<[u64]>>) -> Option<Outcome> {
         self.runs += 1;
         let notes = Notes::default();
@@ -198,19 +217,13 @@ impl<K: Fn() + Send + Sync> Search<'_, K> {
             number: self.number,
             choices,
         };
-        let failure = self
-            .sim
-            .clone()
-            .replay(seed)
-            .notes(notes.clone())
-            .run(self.kernel)
-            .err()?;
+        let sim = self.sim.clone().notes(notes.clone());
+        let failure = on_own_thread(|| sim.run_here(seed, self.at, self.kernel)).err()?;
         let mut notes = notes.take();
         notes.dedup_by_key(|(number, _)| *number);
         same(&failure, &self.wanted).then_some((failure, notes))
     }
 
-    #[track_caller]
     fn again(&mut self, choices: &[u64]) -> Option<Outcome> {
         self.fails(Some(Arc::from(choices)))
     }
@@ -220,7 +233,6 @@ impl<K: Fn() + Send + Sync> Search<'_, K> {
     }
 
     /// The shortest beginning that fails, without all parts that it fails without.
-    #[track_caller]
     fn fewest(&mut self, mut all: Vec<u64>) -> Vec<u64> {
         let (mut passes, mut fails) = (0, all.len());
         while passes < fails && self.may_go_on() {

@@ -87,8 +87,6 @@ pub(crate) struct Lane {
     pub(crate) wait: Cell<Wait>,
     /// The call that it waits in.
     pub(crate) at: Cell<Option<At>>,
-    /// The wait that its loads are looks of.
-    pub(crate) looks_for: Cell<Option<At>>,
     /// Calls that don't wait, since it last gave way.
     pub(crate) calls: Cell<u32>,
     /// It has looked at the clock since it last paused.
@@ -97,6 +95,8 @@ pub(crate) struct Lane {
     pub(crate) fences: Fences,
     /// What it knows of the order of events, where that is checked.
     pub(crate) order: RefCell<Order>,
+    /// The words that it waits for, from and to, and where.
+    pub(crate) watched: Cell<Option<(u64, u64, At)>>,
     /// The kind of call that it waits in, where it is one of a tile.
     pub(crate) call: Cell<&'static str>,
     block: Cell<*const Block>,
@@ -123,7 +123,6 @@ impl Lane {
             rank,
             wait: Cell::new(Wait::Start),
             at: Cell::new(None),
-            looks_for: Cell::new(None),
             calls: Cell::new(0),
             read_clock: Cell::new(false),
             copies: AsyncCopies::default(),
@@ -132,6 +131,7 @@ impl Lane {
                 block: number,
                 thread: rank as u16,
             })),
+            watched: Cell::new(None),
             call: Cell::new(SYNC),
             block: Cell::new(ptr::null()),
             yielder: Cell::new(ptr::null()),

@@ -95,7 +95,7 @@ impl Order {
         calls: CALLS,
     };
 
-    /// One time in eight some lanes are left for later, and one time in eight they give way soon.
+    /// One time in eight some lanes are left for later, and one time in four they give way soon.
     fn new(draw: u64, lanes: u32) -> Self {
         let several = lanes > 1;
         Self {
@@ -106,8 +106,8 @@ impl Order {
             } else {
                 32
             },
-            calls: if draw & 0x7_0000 == 0 {
-                1 + (draw >> 20) as u32 % 16
+            calls: if draw & 0x3_0000 == 0 {
+                1 + (draw >> 20) as u32 % (2 << (draw >> 32 & 3))
             } else {
                 CALLS
             },
@@ -169,6 +169,10 @@ impl Launch {
             seen: Cell::new(world.memory.version()),
             part_ended: Cell::new(false),
         };
+        if let Some(timeline) = &world.timeline {
+            let parts = launch.parts.iter();
+            parts.for_each(|part| timeline.kernel(part.pe, part.stream, &kernel));
+        }
         launch.admit();
         launch
     }
@@ -200,6 +204,7 @@ impl Launch {
             let home = Home {
                 part,
                 pe: self.parts[part].pe,
+                stream: self.parts[part].stream,
                 slot,
                 rank: (made % per_part) as u32,
             };
@@ -243,7 +248,12 @@ impl Launch {
     pub(crate) fn take_ended(&self, mut ended: impl FnMut(&Part)) {
         if self.part_ended.get() {
             let parts = self.parts.iter().filter(|part| part.take_ended(&self.world.net));
-            parts.for_each(&mut ended);
+            parts.for_each(|part| {
+                if let Some(timeline) = &self.world.timeline {
+                    timeline.kernel_ended(part.pe, part.stream);
+                }
+                ended(part);
+            });
             let waits = |part: &Part| part.left() == 0 && !part.over();
             self.part_ended.set(self.parts.iter().any(waits));
         }
@@ -345,6 +355,9 @@ impl Launch {
     fn retire(&self, block: &Block) {
         // The thread's current lane goes with the block.
         leave_lanes();
+        if let Some(timeline) = &self.world.timeline {
+            timeline.block_ended(&block.lanes[0]);
+        }
         let net = &self.world.net;
         net.block_ends(block.home.pe, std::ptr::from_ref(block).addr());
         self.resident.borrow_mut()[block.home.slot as usize] = None;

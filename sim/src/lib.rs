@@ -14,6 +14,7 @@
 //! | `breaks` | what a lane meets of [`Fault`]s |
 //! | `choices`, `rng`, `clock` | random decisions, by number; simulated time |
 //! | `stack`, `overflow`, `panics` | stacks of lanes, and what becomes of kernels that leave theirs or panic |
+//! | `timeline`, `trace` | what happened when, as a file for Perfetto |
 //! | `report`, `failure` | why a world failed, as text |
 //!
 //! # What to know
@@ -72,6 +73,8 @@ mod seed;
 mod shared;
 mod simulator;
 mod stack;
+mod timeline;
+mod trace;
 mod world;
 
 pub use check::{Bug, BugKind, Party};
@@ -80,7 +83,8 @@ pub use engine::{Blocked, Engine, StreamId};
 pub use explore::{Explored, Found, explore};
 pub use failure::Failure;
 pub use kernel::{KernelJob, LaneBody};
-pub use net::{Delay, Fault, Link, NoPath, Path, When};
+pub use net::{Delay, Fault, Link, LinkModel, Model, NoPath, Path, When};
 pub use objects::{collective, contexts, counters, global, signals, symmetric, symmetric_with};
 pub use run::{Dim3, Report, Sim, run};
 pub use seed::{NoSeed, Seed, seed_from_env};
+pub use trace::{Arg, Trace, TrackId};

@@ -2,10 +2,12 @@
 
 use crate::block::{Block, bits};
 use crate::check::{self, Channel, Checker, Issue, Kind, Order, Run};
+use crate::choices::Sequence;
 use crate::lane::{Lane, SYNC, Wait};
 use crate::memory;
 use crate::net::{Local, Origin, Remote, Team};
 use crate::queue::Paused;
+use crate::timeline::{Detail, Span};
 use shmem::fault::FaultKind;
 use shmem::hook::{Access, At, Atomic, Group, Machine, Peer, Scope, SignalOp, SignalUpdate, Strength, Transfer, Watch};
 use shmem::state::FaultRecord;
@@ -136,6 +138,31 @@ impl Lane {
         self.end_if_failed();
     }
 
+    /// A request that is answered gets to its PE, where a model says when.
+    fn asks(&self, origin: &Origin<'_>, to: u32, fence: u64) {
+        self.sleep_until(self.world().net.asks_ns(origin, to, fence), origin.at);
+    }
+
+    /// The answer comes back.
+    fn gets_answer(&self, origin: &Origin<'_>, from: u32, bytes: u64) {
+        self.sleep_until(self.world().net.answers_ns(origin, from, bytes), origin.at);
+    }
+
+    /// Waits for a time of the model.
+    fn sleep_until(&self, ns: u64, at: At) {
+        while self.world().time_ns() < ns && !self.must_not_wait() {
+            self.wait.set(Wait::Memory(Watch::CLOSURE));
+            self.at.set(Some(at));
+            self.world().net.sleep(self.block(), self.rank, ns);
+            self.suspend();
+        }
+    }
+
+    /// The slice of an operation in a timeline.
+    fn reach_span(&self, name: &'static str, leads: bool, pe: u32, bytes: u64, at: At) -> Span<'_> {
+        self.span(name, leads, at, Detail::Reach { pe, bytes })
+    }
+
     #[cold]
     fn misuse(&self, at: At, message: String) -> ! {
         self.fail_at(at, message);
@@ -240,10 +267,22 @@ impl Lane {
         }
     }
 
+    /// Others may go first here.
+    fn pass(&self, at: At) {
+        if !self.must_not_wait() {
+            self.at.set(Some(at));
+            self.maybe_give_way();
+        }
+    }
+
     /// The last to arrive mostly goes on at once; sometimes the others go first, so that no program counts on either.
     fn maybe_give_way(&self) {
         let block = self.block();
-        if block.queue.choose().is_some_and(|draw| draw.is_multiple_of(4)) {
+        if block
+            .queue
+            .choose(Sequence::Lanes)
+            .is_some_and(|draw| draw.is_multiple_of(4))
+        {
             let (pe, rank) = (block.home.pe, block.home.rank);
             block
                 .queue
@@ -251,6 +290,18 @@ impl Lane {
             block.wake(self.rank / 32, 1 << (self.rank % 32));
             self.suspend();
         }
+    }
+}
+
+/// What a sync is called in a timeline.
+fn sync_name(group: Group) -> &'static str {
+    match group {
+        Group::Thread => "sync",
+        Group::Warp(_) => "sync of lanes",
+        Group::Warps { .. } => "sync of warps",
+        Group::Block => "sync of the block",
+        Group::Cluster => "sync of the cluster",
+        Group::Grid => "sync of the grid",
     }
 }
 
@@ -270,6 +321,10 @@ impl Machine for Lane {
         if self.must_not_wait() {
             return;
         }
+        let _span = match group {
+            Group::Thread => None,
+            _ => Some(self.span_of(sync_name(group), group, at)),
+        };
         match group {
             Group::Thread => {}
             Group::Warp(mask) => self.meet(mask, None, at),
@@ -311,13 +366,12 @@ impl Machine for Lane {
         result
     }
 
-    fn looks_for(&self, wait: Option<At>) {
-        self.looks_for.set(wait);
-    }
-
     fn load(&self, access: Access, at: At) -> u128 {
-        let at = self.looks_for.get().unwrap_or(at);
         self.count_call(at);
+        let at = match self.watched.get() {
+            Some((start, end, at)) if (start..end).contains(&access.address) => at,
+            _ => at,
+        };
         self.check(|check, order| check.access(order, &access, Kind::Load, at));
         // SAFETY: whoever calls the intrinsics promises a live, aligned word.
         unsafe { memory::load(access.address, access.bytes) }
@@ -349,6 +403,7 @@ impl Machine for Lane {
 
     fn atomic_at(&self, offset: u64, bytes: u32, to: Peer, strength: Strength, atomic: &Atomic, at: At) -> u64 {
         self.count_call(at);
+        let _span = self.reach_span("atomic", true, to.pe, bytes.into(), at);
         let word = self.remote(to.pe, offset, bytes.into(), at);
         if atomic.fetches {
             self.reach(to.pe, at);
@@ -356,12 +411,17 @@ impl Machine for Lane {
         let issue = Issue::Atomic {
             strength,
             fetches: atomic.fetches,
+            network: self.world().net.crosses(self.block().home.pe, to.pe),
         };
         let checked = self.issue(issue, to, at);
-        let old = self
-            .world()
-            .net
-            .atomic(self.origin(to.ctx, at, checked.as_ref()), word, bytes, atomic);
+        let origin = self.origin(to.ctx, at, checked.as_ref());
+        if atomic.fetches {
+            self.asks(&origin, to.pe, self.fences.get(to.ctx));
+        }
+        let old = self.world().net.atomic(origin, word, bytes, atomic);
+        if atomic.fetches {
+            self.gets_answer(&origin, to.pe, bytes.into());
+        }
         self.end_if_failed();
         if let Some(op) = checked.filter(|_| atomic.fetches) {
             let acquires = matches!(strength, Strength::Acquire | Strength::AcqRel);
@@ -381,6 +441,12 @@ impl Machine for Lane {
         let to = self.remote(transfer.peer.pe, transfer.remote, transfer.bytes, at);
         let mine = share(transfer);
         let team = transfer.signal.map(|_| Team::of(self, transfer.group));
+        let name = match (transfer.signal, transfer.blocking) {
+            (Some(_), _) => "put_signal",
+            (None, true) => "put",
+            (None, false) => "put_nbi",
+        };
+        let _span = self.reach_span(name, transfer.rank == 0, to.pe, transfer.bytes, at);
         let (issue, call) = match transfer.signal {
             Some(_) => (Issue::PutSignal, "put_signal"),
             None => (
@@ -428,6 +494,8 @@ impl Machine for Lane {
         self.count_call(at);
         let from = self.remote(transfer.peer.pe, transfer.remote, transfer.bytes, at);
         let mine = share(transfer);
+        let name = if transfer.blocking { "get" } else { "get_nbi" };
+        let _span = self.reach_span(name, transfer.rank == 0, from.pe, transfer.bytes, at);
         if transfer.blocking {
             self.reach(transfer.peer.pe, at);
         }
@@ -445,7 +513,13 @@ impl Machine for Lane {
             );
             let origin = self.origin(transfer.peer.ctx, at, checked.as_ref());
             let (destination, nbi) = (self.local(transfer, &mine), !transfer.blocking);
+            if transfer.blocking {
+                self.asks(&origin, from.pe, 0);
+            }
             self.world().net.get(origin, from, destination, nbi);
+            if transfer.blocking {
+                self.gets_answer(&origin, from.pe, mine.end - mine.start);
+            }
             self.end_if_failed();
         }
         if transfer.blocking {
@@ -456,6 +530,7 @@ impl Machine for Lane {
     fn p(&self, offset: u64, value: u128, bytes: u32, to: Peer, at: At) {
         self.count_call(at);
         let word = self.remote(to.pe, offset, bytes.into(), at);
+        let _span = self.reach_span("p", true, to.pe, bytes.into(), at);
         let checked = self.issue(Issue::P, to, at);
         self.world()
             .net
@@ -466,12 +541,13 @@ impl Machine for Lane {
     fn g(&self, offset: u64, bytes: u32, from: Peer, at: At) -> u128 {
         self.count_call(at);
         let word = self.remote(from.pe, offset, bytes.into(), at);
+        let _span = self.reach_span("g", true, from.pe, bytes.into(), at);
         self.reach(from.pe, at);
         let checked = self.issue(Issue::G, from, at);
-        let value = self
-            .world()
-            .net
-            .g(self.origin(from.ctx, at, checked.as_ref()), word, bytes);
+        let origin = self.origin(from.ctx, at, checked.as_ref());
+        self.asks(&origin, from.pe, 0);
+        let value = self.world().net.g(origin, word, bytes);
+        self.gets_answer(&origin, from.pe, bytes.into());
         self.end_if_failed();
         value
     }
@@ -482,11 +558,18 @@ impl Machine for Lane {
             SignalOp::Set => Issue::SignalSet { relaxed },
             SignalOp::Add => Issue::SignalAdd { relaxed },
         };
+        let name = if update.offset < self.world().system_bytes() {
+            "barrier signal"
+        } else {
+            "signal"
+        };
+        let _span = self.reach_span(name, true, to.pe, 8, at);
         let checked = self.issue(issue, to, at);
         self.signal_behind(update, to, None, checked, at);
     }
 
     fn fence(&self, group: Group, ctx: u32, at: At) {
+        let _span = self.span_of("fence", group, at);
         // All members' earlier operations come before each member's later ones.
         self.sync_in("fence", group, at);
         self.meet_error(Some(ctx), at);
@@ -495,8 +578,10 @@ impl Machine for Lane {
     }
 
     fn quiet(&self, group: Group, ctx: u32, at: At) {
-        self.count_call(at);
+        self.pass(at);
+        let _span = self.span_of("quiet", group, at);
         self.meet_error(Some(ctx), at);
+        self.sleep_until(self.world().net.done_ns(&self.origin(ctx, at, None)), at);
         while !self.world().net.quiet(self.origin(ctx, at, None)) {
             self.frozen(at);
         }
@@ -509,10 +594,19 @@ impl Machine for Lane {
     }
 
     fn flush(&self, group: Group, ctx: u32, at: At) {
+        let _span = self.span_of("flush", group, at);
         self.meet_error(Some(ctx), at);
         self.world().net.flush(self.origin(ctx, at, None));
         self.check(|_, order| order.flush(ctx));
         self.sync_in("flush", group, at);
+    }
+
+    fn watching(&self, wait: Option<(&Watch, At)>) {
+        self.watched
+            .set(wait.filter(|(watch, _)| watch.address != 0).map(|(watch, at)| {
+                let bytes = watch.count.saturating_sub(1) * u64::from(watch.stride) + u64::from(watch.bytes);
+                (watch.address, watch.address + bytes, at)
+            }));
     }
 
     fn pause(&self, watch: &Watch, at: At) {
@@ -526,7 +620,13 @@ impl Machine for Lane {
         block
             .queue
             .pause(Paused::new(block.home.slot, self.rank, watch, self.read_clock.take()));
+        if let Some(timeline) = &self.world().timeline {
+            timeline.waits(self, watch, at);
+        }
         self.suspend();
+        if let Some(timeline) = &self.world().timeline {
+            timeline.looks(self);
+        }
     }
 
     fn first_shared(&self, id: u64, bytes: usize, at: At) -> *mut u8 {

@@ -1,6 +1,6 @@
 //! Which lanes of a launch can run, and which wait for memory to change.
 
-use crate::choices::Choices;
+use crate::choices::{Choices, Sequence};
 use crate::memory;
 use crate::rng::{Rng, below};
 use shmem::hook::Watch;
@@ -95,7 +95,7 @@ impl Queue {
         if ready.is_empty() {
             return None;
         }
-        let draw = self.choose();
+        let draw = self.choose(Sequence::Warps);
         let i = draw.map_or(0, |draw| below(draw, ready.len()));
         let warp = if i == 0 {
             ready.pop_front()
@@ -106,8 +106,8 @@ impl Queue {
     }
 
     /// The draw of a decision of this launch; None where it is to be plain.
-    pub(crate) fn choose(&self) -> Option<u64> {
-        self.rng.choose(&self.choices)
+    pub(crate) fn choose(&self, sequence: Sequence) -> Option<u64> {
+        self.rng.choose(&self.choices, sequence)
     }
 
     /// Says what the decision just made came to.

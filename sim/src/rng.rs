@@ -1,6 +1,6 @@
 //! The source of every choice the simulator makes.
 
-use crate::choices::Choices;
+use crate::choices::{Choices, Sequence};
 use std::cell::Cell;
 
 /// SplitMix64: one add and three multiplies a draw, and any two seeds give unrelated sequences.
@@ -31,9 +31,9 @@ impl Rng {
     }
 
     /// The draw of a decision; None where it is to be plain. What comes later does not depend on which.
-    pub(crate) fn choose(&self, choices: &Choices) -> Option<u64> {
+    pub(crate) fn choose(&self, choices: &Choices, sequence: Sequence) -> Option<u64> {
         let draw = self.next();
-        choices.may_be_random().then_some(draw)
+        choices.may_be_random(sequence).then_some(draw)
     }
 }
 

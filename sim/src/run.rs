@@ -2,12 +2,13 @@
 
 use crate::choices::Notes;
 use crate::config::Config;
-use crate::engine::{Engine, StreamId};
+use crate::engine;
 use crate::failure::Failure;
 use crate::kernel::{KernelJob, LaneBody};
-use crate::net::{Fault, Path};
+use crate::net::{Fault, Model, Path};
 use crate::seed::Seed;
 use std::panic::Location;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +20,8 @@ pub struct Report {
     pub lane_switches: u64,
     /// The seed it ran with.
     pub seed: u64,
+    /// How long it would have taken by the [`Model`], where there is one: never a measured time.
+    pub modelled: Option<Duration>,
 }
 
 /// Launches a kernel on `pes` PEs, with `grid` blocks of `block` threads on each, and waits for it. The launch is
@@ -161,6 +164,28 @@ impl Sim {
         self
     }
 
+    /// Times by a model of the network, instead of random ones. The report says how long the launch takes by it.
+    pub fn model(mut self, model: Model) -> Self {
+        self.config.model = Some(model);
+        self
+    }
+
+    /// Where a trace of what happens is written, for Perfetto, instead of where `SHMEM_TIMELINE` says: see
+    /// [`Config::timeline`].
+    pub fn timeline(mut self, file: impl Into<PathBuf>) -> Self {
+        self.config.timeline = Some(file.into());
+        self
+    }
+
+    pub(crate) fn timeline_wanted(&self) -> Option<PathBuf> {
+        self.config.timeline.clone()
+    }
+
+    pub(crate) fn timeline_file(mut self, file: Option<PathBuf>) -> Self {
+        self.config.timeline = file;
+        self
+    }
+
     /// Bytes of each PE's heap: address space, 1 GiB if not set.
     pub fn heap_bytes(mut self, heap_bytes: u64) -> Self {
         self.config.heap_bytes = heap_bytes;
@@ -184,49 +209,54 @@ impl Sim {
     /// # Errors
     /// As [`run`].
     #[track_caller]
-    pub fn run(mut self, kernel: impl Fn() + Send + Sync) -> Result<Report, Failure> {
+    pub fn run(self, kernel: impl Fn() + Send + Sync) -> Result<Report, Failure> {
         let at = Location::caller();
-        let unmade = |error: &dyn std::fmt::Display| Failure::Launch {
-            report: error.to_string(),
-        };
-        let seed = match self.seed {
-            Some(seed) => seed,
+        let seed = match &self.seed {
+            Some(seed) => seed.clone(),
             None => Seed::from_env().map_err(|error| unmade(&error))?.unwrap_or_default(),
         };
-        (self.config.seed, self.config.choices) = (seed.number, seed.choices);
-        let (pes, seed) = (self.config.pes, self.config.seed);
+        engine::on_own_thread(|| self.run_here(seed, at, &kernel))
+    }
+
+    /// As [`run`](Self::run), with this seed and on this thread, which is in no lane.
+    pub(crate) fn run_here(
+        &self,
+        seed: Seed,
+        at: &'static Location<'static>,
+        kernel: &(impl Fn() + Send + Sync),
+    ) -> Result<Report, Failure> {
+        let (number, model) = (seed.number, self.config.model);
+        let config = Config {
+            seed: number,
+            choices: seed.choices,
+            ..self.config.clone()
+        };
         let kernel: Arc<dyn Fn() + Send + Sync + '_> = Arc::new(kernel);
-        // SAFETY: the engine below holds all other clones. It is dropped before this function returns, also when it
-        // unwinds, and joins the thread on which the kernel runs: nothing calls the kernel after that, and nothing drops
-        // it (a simulator that has panicked leaks its clones).
+        // SAFETY: `run_here` below holds all clones. When it returns, no lane runs any more and nothing calls the kernel: its
+        // world is dropped, or leaked where the simulator has panicked.
         let kernel = unsafe { std::mem::transmute::<Arc<dyn Fn() + Send + Sync + '_>, Arc<LaneBody>>(kernel) };
-        let engine = Engine::with_objects(self.config, true).map_err(|error| unmade(&error))?;
-        for pe in 0..pes {
-            let job = KernelJob {
-                name: "run",
-                symbol: "",
-                place: (at.file(), at.line()),
-                grid: self.grid,
-                block: self.block,
-                shared_bytes: self.shared_bytes,
-                cluster: self.cluster,
-                collective: true,
-                lane: Arc::clone(&kernel),
-            };
-            engine.submit(pe, StreamId(0), job)?;
-        }
-        for pe in 0..pes {
-            engine.detach(pe);
-        }
-        for pe in 0..pes {
-            // Every PE's failure comes from one, which is told instead of what the others see of it.
-            engine
-                .wait(pe, StreamId(0))
-                .map_err(|seen| engine.failure().unwrap_or(seen))?;
-        }
+        let jobs = (0..config.pes).map(|_| KernelJob {
+            name: "run",
+            symbol: "",
+            place: (at.file(), at.line()),
+            grid: self.grid,
+            block: self.block,
+            shared_bytes: self.shared_bytes,
+            cluster: self.cluster,
+            collective: true,
+            lane: Arc::clone(&kernel),
+        });
+        let (lane_switches, time_ns) = engine::run_here(&config, jobs)?;
         Ok(Report {
-            lane_switches: engine.lane_switches(),
-            seed,
+            lane_switches,
+            seed: number,
+            modelled: model.map(|_| Duration::from_nanos(time_ns)),
         })
+    }
+}
+
+fn unmade(error: &dyn std::fmt::Display) -> Failure {
+    Failure::Launch {
+        report: error.to_string(),
     }
 }

@@ -63,6 +63,27 @@ impl Simulator {
         &self.world
     }
 
+    /// Runs what is at the desk to its end, for hosts that have ended. A failure is published.
+    pub(crate) fn run_through(&mut self) {
+        let orders = self.desk.take_news().orders;
+        self.accept(orders);
+        while self.world.failure().is_none() && !self.has_ended() {
+            self.start();
+            if !self.advance() {
+                self.idle();
+            }
+        }
+        self.end_lanes();
+        self.write_timeline();
+        if let Some(failure) = self.world.failure().cloned() {
+            self.desk.publish(failure);
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.launches.is_empty() && self.streams.values().all(|stream| stream.queue.is_empty())
+    }
+
     /// Serves the desk until the world is dropped.
     pub(crate) fn run(&mut self) {
         loop {
@@ -90,11 +111,19 @@ impl Simulator {
             }
             if let Some(failure) = self.world.failure().cloned() {
                 self.end_lanes();
+                self.write_timeline();
                 self.desk.publish(failure);
                 self.desk.sleep(None);
             }
         }
         self.end_lanes();
+        self.write_timeline();
+    }
+
+    fn write_timeline(&self) {
+        if let Some(timeline) = &self.world.timeline {
+            timeline.write();
+        }
     }
 
     fn accept(&mut self, orders: Vec<Order>) {
@@ -190,7 +219,8 @@ impl Simulator {
                 if let Some(stream) = self.streams.get_mut(&(part.pe, part.stream)) {
                     stream.running = false;
                 }
-                self.desk.job_done(part.pe, part.stream, self.world.switches());
+                self.desk
+                    .job_done(part.pe, part.stream, self.world.switches(), self.world.time_ns());
             });
         }
         if moved {
@@ -203,7 +233,7 @@ impl Simulator {
 
     /// No lane is ready: waits for a host, or finds that nothing can ever go on.
     fn idle(&mut self) {
-        if self.launches.is_empty() && self.streams.values().all(|stream| stream.queue.is_empty()) {
+        if self.has_ended() {
             self.desk.sleep(None);
             return;
         }

@@ -15,6 +15,7 @@ use crate::memory::Mapping;
 use corosensei::stack::{Stack, StackPointer};
 use rustix::mm::{Advice, MprotectFlags, madvise, mprotect};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 const DEFAULT_BYTES: usize = 64 << 10;
 const LEAST_BYTES: usize = 16 << 10;
@@ -26,6 +27,11 @@ const RED_ZONE: usize = 8;
 
 /// Protected pages that all pools of the process may have together; leaves most of the mappings to others.
 static PROTECTED_LEFT: AtomicUsize = AtomicUsize::new(8192);
+
+/// Pools of worlds that have ended: making one takes longer than running a small kernel.
+static KEPT: Mutex<Vec<StackPool>> = Mutex::new(Vec::new());
+/// As many as worlds run side by side, mostly.
+const MOST_KEPT: usize = 8;
 
 /// One lane's stack. Copies are the same stack: the pool hands each out once.
 #[derive(Clone, Copy, Debug)]
@@ -87,7 +93,17 @@ impl StackPool {
     /// `SHMEM_SIM_STACK` is not a size.
     pub(crate) fn from_env() -> Result<Self, SimError> {
         let bytes = std::env::var("SHMEM_SIM_STACK").map_or(Ok(DEFAULT_BYTES), checked_size)?;
-        Ok(Self::new(bytes, Guard::Light))
+        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = kept.iter().position(|pool| pool.bytes == bytes);
+        Ok(old.map_or_else(|| Self::new(bytes, Guard::Light), |old| kept.swap_remove(old)))
+    }
+
+    /// Leaves the stacks to a later world; no lane uses one any more, and none has written below its own.
+    pub(crate) fn keep(self) {
+        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() < MOST_KEPT && self.maps.len() == 1 {
+            kept.push(self);
+        }
     }
 
     pub(crate) fn new(bytes: usize, best: Guard) -> Self {

@@ -7,7 +7,8 @@ use crate::config::{Config, SimError};
 use crate::failure::Failure;
 use crate::memory::{Heaps, Memory};
 use crate::net::{Effects, Network, Path};
-use crate::stack::StackPool;
+use crate::stack::{Guard, StackPool};
+use crate::timeline::Timeline;
 use shmem::state::{DeviceState, MAX_PES, SystemArea};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
@@ -21,9 +22,12 @@ pub(crate) struct World {
     pub(crate) stacks: RefCell<StackPool>,
     states: Box<[DeviceState]>,
     switches: Cell<u64>,
+    /// What a stretch of a lane takes.
+    stretch_ns: u64,
     clock: Rc<Clock>,
     failure: Rc<OnceCell<Failure>>,
     pub(crate) check: Option<Rc<Checker>>,
+    pub(crate) timeline: Option<Rc<Timeline>>,
     /// Lanes have run beside a host that did other things: its speed may have decided what they found.
     ran_beside_host: Cell<bool>,
     ending: Cell<bool>,
@@ -69,17 +73,26 @@ impl World {
             .check
             .then(|| Rc::new(Checker::new(config.seed, &failure, place)));
         let (clock, choices) = (Rc::<Clock>::default(), Rc::new(Choices::new(config)));
+        let timeline = Timeline::new(config, &clock);
         Ok(Self {
             seed: config.seed,
-            net: Network::new(config, Effects::new(&memory, check.clone()), &clock, &choices)?,
+            net: Network::new(
+                config,
+                Effects::new(&memory, check.clone()),
+                &clock,
+                &choices,
+                timeline.clone(),
+            )?,
             choices,
             memory,
             stacks,
             states: states.collect(),
             switches: Cell::new(0),
+            stretch_ns: if config.model.is_some() { 0 } else { TICK_NS },
             clock,
             failure,
             check,
+            timeline,
             ran_beside_host: Cell::new(false),
             ending: Cell::new(false),
             damaged: Cell::new(false),
@@ -89,6 +102,12 @@ impl World {
     /// Bytes at the start of each heap that are the library's own.
     pub(crate) fn system_bytes(&self) -> u64 {
         SystemArea::new(self.pes()).bytes
+    }
+
+    /// Whether an address lies in the library's words of a PE: barriers and the like wait there.
+    pub(crate) fn is_barrier_word(&self, pe: u32, address: u64) -> bool {
+        let offset = address.checked_sub(self.memory.heaps.base(pe) as u64);
+        offset.is_some_and(|offset| offset < self.system_bytes())
     }
 
     pub(crate) fn pes(&self) -> u32 {
@@ -102,7 +121,7 @@ impl World {
     /// Counts a switch to a lane.
     pub(crate) fn count_switch(&self) {
         self.switches.set(self.switches.get() + 1);
-        self.clock.pass_ns(TICK_NS);
+        self.clock.pass_ns(self.stretch_ns);
     }
 
     pub(crate) fn switches(&self) -> u64 {
@@ -112,6 +131,11 @@ impl World {
     /// A look at the clock takes time, so that a loop that only does that ends.
     pub(crate) fn now_ns(&self) -> u64 {
         self.pass_ns(TICK_NS);
+        self.clock.now_ns()
+    }
+
+    /// The time, looked at by nobody.
+    pub(crate) fn time_ns(&self) -> u64 {
         self.clock.now_ns()
     }
 
@@ -153,5 +177,13 @@ impl World {
 
     pub(crate) fn damaged(&self) -> bool {
         self.damaged.get()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if !self.damaged() {
+            std::mem::replace(self.stacks.get_mut(), StackPool::new(0, Guard::RedZone)).keep();
+        }
     }
 }

@@ -91,6 +91,8 @@ pub(crate) struct Access {
     pub(crate) release: Option<Clock>,
     /// The counter that tells of it, of a put_signal: its address.
     pub(crate) counter: Option<u64>,
+    /// It goes through a NIC, whose atomics and those of GPUs are not atomic with each other.
+    pub(crate) network: bool,
     /// It is the signal of a put_signal.
     pub(crate) tail: bool,
     /// It has written over what another access of a kernel wrote.
@@ -121,7 +123,7 @@ impl Access {
 
 /// Whether two accesses of the same bytes, which nothing orders, are a fault of the program.
 pub(crate) fn conflict(earlier: &Access, later: &Access) -> bool {
-    use What::{Put, SignalAdd, SignalSet, StrongLoad, StrongStore};
+    use What::{Atomic, Put, SignalAdd, SignalSet, StrongLoad, StrongStore};
     let (a, b) = (earlier.what, later.what);
     if !a.writes() && !b.writes() {
         return false;
@@ -129,6 +131,7 @@ pub(crate) fn conflict(earlier: &Access, later: &Access) -> bool {
     match (a, b) {
         // Rule 8: one writer at a time.
         (SignalSet, SignalSet | SignalAdd | StrongStore) | (SignalAdd | StrongStore, SignalSet) => true,
+        (Atomic, Atomic) => earlier.network != later.network,
         // A put of a word that somebody waits for.
         (Put, StrongLoad) | (StrongLoad, Put) => false,
         // Whoever has heard of the p meant to read it; else it is polling.

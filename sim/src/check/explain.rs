@@ -439,6 +439,11 @@ fn writes(inner: &Inner, old: &Access, made: &Access) -> (BugKind, String, Strin
             "count up (an epoch as value, waits with ge) instead of resetting, or let the sender wait for an answer"
                 .to_owned(),
         ),
+        (Atomic, Atomic) => (
+            BugKind::MixedDomains,
+            "an atomic of a GPU and one that a NIC does are not atomic with each other: an update may be lost".to_owned(),
+            "use a Counter, which has a word for each, or let every PE reach the word by one way".to_owned(),
+        ),
         (Fetched, _) => read_too_soon_of_fetch(),
         (a, b) if (a == Atomic || signal(a)) != (b == Atomic || signal(b)) => (
             BugKind::MixedAccess,

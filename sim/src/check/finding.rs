@@ -35,6 +35,8 @@ pub enum BugKind {
     MissingSync,
     /// Atomics and plain accesses of one word.
     MixedAccess,
+    /// One word is updated by atomics of GPUs and of a NIC, which are not atomic with each other.
+    MixedDomains,
     /// Nothing at all orders a read behind the write.
     Unordered,
     /// Symmetric memory is read that nobody has written.
@@ -61,6 +63,7 @@ impl BugKind {
             Self::ResetRace => "reset-race",
             Self::MissingSync => "missing-sync",
             Self::MixedAccess => "mixed-access",
+            Self::MixedDomains => "mixed-domains",
             Self::Unordered => "unordered",
             Self::Uninitialised => "uninitialised",
             Self::DivergentCall => "divergent-call",

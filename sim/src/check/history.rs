@@ -180,6 +180,7 @@ impl History {
                 clock: Clock::default(),
                 release: None,
                 counter: None,
+                network: false,
                 tail: false,
                 over: Cell::new(false),
                 adders: None,

@@ -104,6 +104,8 @@ pub(crate) enum Issue {
     Atomic {
         strength: Strength,
         fetches: bool,
+        /// Whether a NIC does it.
+        network: bool,
     },
     Get {
         nbi: bool,
@@ -375,6 +377,7 @@ impl Checker {
                 (made.after, made.epoch) = order.issue(channel);
                 // Whoever has the old value knows that the word has changed.
                 let fetches = matches!(issue, Issue::Atomic { fetches: true, .. });
+                made.network = matches!(issue, Issue::Atomic { network: true, .. });
                 made.channel = (!fetches).then_some(channel);
                 let mut release = known_fence(order);
                 if let Some(clock) = &order.fenced_memory {
@@ -625,6 +628,7 @@ fn plain(order: &Order, what: What, at: At) -> Access {
         clock: order.clock.clone(),
         release: None,
         counter: None,
+        network: false,
         tail: false,
         over: Cell::new(false),
         adders: None,

@@ -123,13 +123,25 @@ pub(crate) struct Faults {
 /// What becomes of an operation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Hit {
-    pub(crate) kill: bool,
-    pub(crate) error: bool,
-    pub(crate) frozen: bool,
+    pub(crate) fate: Fate,
     pub(crate) flip: Option<u64>,
     pub(crate) delay_ns: u64,
     /// Its number among those of its PE.
     pub(crate) number: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Fate {
+    #[default]
+    Fine,
+    /// It never takes effect.
+    Frozen,
+    /// It takes no effect, and is reported.
+    Error,
+    /// Its first piece has been reported.
+    Reported,
+    /// Its PE dies of it.
+    Death,
 }
 
 /// A number from 0 to 1.
@@ -177,9 +189,9 @@ impl Faults {
         };
         for fault in &self.list {
             match *fault {
-                Fault::Kill { pe, at } => hit.kill |= pe == from && at == number,
-                Fault::Error { pe, at } => hit.error |= pe == from && at == number,
-                Fault::Freeze { link, at } => hit.frozen |= link.is(from, to) && on_link >= at,
+                Fault::Kill { pe, at } if pe == from && at == number => hit.fate = Fate::Death,
+                Fault::Error { pe, at } if pe == from && at == number => hit.fate = Fate::Error,
+                Fault::Freeze { link, at } if link.is(from, to) && on_link >= at => hit.fate = Fate::Frozen,
                 Fault::Slow { link, by } if link.is(from, to) => hit.delay_ns += by.draw(&self.rng).min(1 << 40),
                 Fault::FlipBit { link, when } if link.is(from, to) => {
                     let hits = match when {
@@ -190,16 +202,27 @@ impl Faults {
                         hit.flip = Some(self.rng.next());
                     }
                 }
-                Fault::Slow { .. } | Fault::FlipBit { .. } => {}
+                _ => {}
             }
         }
         self.now.set(hit);
         hit
     }
 
-    /// What was found for the operation that is being issued.
-    pub(crate) fn hit(&self) -> Hit {
-        self.now.get()
+    /// What was found for the operation that is being issued. What happens once is told to the first of its pieces.
+    pub(crate) fn take_hit(&self) -> Hit {
+        let hit = self.now.get();
+        let fate = if hit.fate == Fate::Error {
+            Fate::Reported
+        } else {
+            hit.fate
+        };
+        self.now.set(Hit {
+            fate,
+            flip: None,
+            ..hit
+        });
+        hit
     }
 
     /// Whether a link is frozen for what comes next.

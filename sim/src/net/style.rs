@@ -58,7 +58,7 @@ impl Style {
     pub(crate) fn delay(self, draw: u64, now_ns: u64, round_ns: u64, (from, to): (u32, u32), data: bool) -> Delay {
         let draw = mix(draw);
         let upto = |ns: u64| below(draw, ns as usize) as u64;
-        let early = || match draw % 16 {
+        let early = || match draw % 8 {
             0 => upto(4 * round_ns),
             _ => 0,
         };

@@ -321,18 +321,12 @@ pub(crate) fn watch_any(first: Watch, count: u64, stride: usize, each: bool) -> 
 
 #[track_caller]
 pub(crate) fn spin(watch: &Watch, mut ready: impl FnMut() -> bool) {
-    let at = Location::caller();
-    // Closures don't know their callers' places.
-    let looks = (watch.address != 0).then_some(at);
-    loop {
-        current().machine.looks_for(looks);
-        let ready = ready();
-        current().machine.looks_for(None);
-        if ready {
-            return;
-        }
-        current().machine.pause(watch, at);
+    let (machine, at) = (current().machine, Location::caller());
+    machine.watching(Some((watch, at)));
+    while !ready() {
+        machine.pause(watch, at);
     }
+    machine.watching(None);
 }
 
 pub(crate) fn fault(kind: FaultKind, a: u64, b: u64, at: Option<At>) -> ! {

@@ -4,8 +4,8 @@ use crate::Case;
 use crate::Expected::Kind;
 use shmem::prelude::*;
 use shmem::scope::Gpu;
-use shmem_sim::BugKind::{MixedAccess, RelaxedSignal, RelaxedWait, Unordered, WriteConflict};
-use shmem_sim::{Sim, collective, global, symmetric};
+use shmem_sim::BugKind::{MixedAccess, MixedDomains, RelaxedSignal, RelaxedWait, Unordered, WriteConflict};
+use shmem_sim::{Path, Sim, collective, counters, global, symmetric};
 
 pub(crate) const CASES: &[Case] = &[
     Case {
@@ -44,6 +44,21 @@ pub(crate) const CASES: &[Case] = &[
                 }
             } else {
                 shmem::fetch_add(bids, 5, 0);
+            }
+        },
+    },
+    Case {
+        name: "atomics through two domains",
+        about: "PE 0 and its neighbour in the node add by load and store, PE 2 through its NIC: to one word.",
+        seen: "",
+        expected: Kind(MixedDomains),
+        world: || Sim::new(3).path(Path::QueuePairs).node_pes(2),
+        kernel: |fixed| {
+            let (word, count) = (symmetric::<u64>(1).at(0), counters(1).at(0));
+            if fixed {
+                shmem::signal_op(count.add(1), 0);
+            } else {
+                shmem::add(word, 1, 0);
             }
         },
     },
