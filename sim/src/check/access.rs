@@ -123,22 +123,20 @@ impl Access {
 
 /// Whether two accesses of the same bytes, which nothing orders, are a fault of the program.
 pub(crate) fn conflict(earlier: &Access, later: &Access) -> bool {
-    use What::{Atomic, Put, SignalAdd, SignalSet, StrongLoad, StrongStore};
+    use What::{Atomic, G, P, Put, SignalAdd, SignalSet, StrongLoad, StrongStore};
     let (a, b) = (earlier.what, later.what);
     if !a.writes() && !b.writes() {
         return false;
     }
     match (a, b) {
-        // Rule 8: one writer at a time.
-        (SignalSet, SignalSet | SignalAdd | StrongStore) | (SignalAdd | StrongStore, SignalSet) => true,
+        // Rule 8: one writer at a time; and which p comes last is unknown.
+        (SignalSet, SignalSet | SignalAdd | StrongStore) | (SignalAdd | StrongStore, SignalSet) | (P, P) => true,
         (Atomic, Atomic) => earlier.network != later.network,
         // A put of a word that somebody waits for.
         (Put, StrongLoad) | (StrongLoad, Put) => false,
         // Whoever has heard of the p meant to read it; else it is polling.
-        (What::P, What::G) => earlier.issued_before(later),
-        (What::G, What::P) => later.issued_before(earlier),
-        // Which of them comes last is unknown.
-        (What::P, What::P) => true,
+        (P, G) => earlier.issued_before(later),
+        (G, P) => later.issued_before(earlier),
         _ => !(a.is_strong() && b.is_strong()),
     }
 }
