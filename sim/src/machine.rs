@@ -128,11 +128,11 @@ impl Lane {
         update: SignalUpdate,
         to: Peer,
         team: Option<Team>,
-        checked: Option<Rc<check::Op>>,
+        checked: Option<&Rc<check::Op>>,
         at: At,
     ) {
         self.count_call(at);
-        let origin = self.origin(to.ctx, at, checked.as_ref());
+        let origin = self.origin(to.ctx, at, checked);
         let to = self.remote(to.pe, update.offset, 8, at);
         self.world().net.signal(origin, to.pe, update, team);
         self.end_if_failed();
@@ -482,7 +482,7 @@ impl Machine for Lane {
                 let Peer { pe, ctx } = transfer.peer;
                 let checked = self.issue(issue, transfer.peer, at);
                 let checked = checked.map(|op| Checker::tail(op, Channel { ctx, pe }, self.parts(transfer.group)));
-                self.signal_behind(update, transfer.peer, team, checked, at);
+                self.signal_behind(update, transfer.peer, team, checked.as_ref(), at);
             }
         }
         if transfer.blocking {
@@ -565,7 +565,7 @@ impl Machine for Lane {
         };
         let _span = self.reach_span(name, true, to.pe, 8, at);
         let checked = self.issue(issue, to, at);
-        self.signal_behind(update, to, None, checked, at);
+        self.signal_behind(update, to, None, checked.as_ref(), at);
     }
 
     fn fence(&self, group: Group, ctx: u32, at: At) {

@@ -3,6 +3,7 @@
 mod bundle;
 mod command;
 mod examples;
+mod gallery;
 mod ptx;
 mod setup;
 mod test;
@@ -43,6 +44,18 @@ enum Task {
     },
     /// Runs every test: unit, doc, compile-fail, conformance on the simulator, PTX and SASS.
     Test,
+    /// Runs every planted communication bug and its fixed twin on the simulator, and prints what was found.
+    Gallery {
+        /// Seeds of each twin; bugs get a tenth.
+        #[arg(long, default_value_t = 10_000)]
+        seeds: u64,
+        /// Prints every report whole.
+        #[arg(long)]
+        reports: bool,
+        /// Puts the table into docs/src/gallery.md.
+        #[arg(long)]
+        write: bool,
+    },
     /// Formatting, clippy, documentation: all without warnings.
     Lint,
     /// Builds a folder of programs that runs on a GPU node without cargo.
@@ -74,6 +87,7 @@ fn main() -> anyhow::Result<()> {
             arguments,
         } => examples::run(&name, pes, backend, release, &arguments),
         Task::Test => test::test(),
+        Task::Gallery { seeds, reports, write } => gallery::gallery(seeds, reports, write),
         Task::Lint => test::lint(),
         Task::Bundle { names, output } => bundle::bundle(&names, &output),
     }

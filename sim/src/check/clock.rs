@@ -324,7 +324,7 @@ mod tests {
         for _ in 0..2000 {
             let mut sum = Set::default();
             let mut parts = Vec::new();
-            for _ in 0..1 + draw(6) {
+            for _ in 0..=draw(6) {
                 let (first, after) = (draw(6) as u16, draw(6));
                 let part = run(draw(3), first..first + 1 + draw(4) as u16, (after, after + 1 + draw(4)));
                 sum = sum.join(&part);

@@ -202,7 +202,7 @@ impl History {
                 network: false,
                 tail: false,
                 over: Cell::new(false),
-                before: None,
+                adders: None,
             }));
         }
         self.wrote(self.fresh, address, bytes);

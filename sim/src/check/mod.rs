@@ -270,7 +270,7 @@ impl Checker {
         };
         if let Some(before) = before {
             made.release = continued(made.release, before.release.clone());
-            made.before = Some(Access::with_before(&before));
+            made.adders = Some(Access::adders(&Rc::new(made.clone()), &before));
         }
         let record = inner.history.add(Rc::new(made));
         inner.history.wrote(record, access.address, bytes);
@@ -453,7 +453,7 @@ impl Checker {
             if let Some(before) = inner.history.last_write(address).map(Rc::clone) {
                 let made = Access {
                     release: continued(op.access.release.clone(), before.release.clone()),
-                    before: Some(Access::with_before(&before)),
+                    adders: Some(Access::adders(&op.access, &before)),
                     clock: op.access.clock.clone(),
                     over: op.access.over.clone(),
                     ..*op.access
@@ -631,7 +631,7 @@ fn plain(order: &Order, what: What, at: At) -> Access {
         network: false,
         tail: false,
         over: Cell::new(false),
-        before: None,
+        adders: None,
     }
 }
 
