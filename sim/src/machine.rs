@@ -2,6 +2,7 @@
 
 use crate::block::{Block, bits};
 use crate::check::{self, Channel, Checker, Issue, Kind, Order, Run};
+use crate::cut::Part;
 use crate::lane::{Lane, SYNC, Wait};
 use crate::memory;
 use crate::net::{Local, Origin, Remote, Team};
@@ -34,6 +35,14 @@ impl Lane {
             look(check, &mut self.order.borrow_mut());
             self.end_if_failed();
         }
+    }
+
+    /// Notes a part of a call; whether it is to do nothing.
+    fn leaves_out(&self, part: Part, at: At) -> bool {
+        self.world().cut.as_ref().is_some_and(|cut| {
+            cut.pass(part, at);
+            cut.leaves_out(at)
+        })
     }
 
     /// Memory that nobody has written yet.
@@ -145,8 +154,46 @@ impl Lane {
     /// The sync of a call that every member makes.
     fn sync_in(&self, call: &'static str, group: Group, at: At) {
         self.call.set(call);
-        self.sync(group, at);
+        self.sync_lanes(group, at);
         self.call.set(SYNC);
+    }
+
+    /// Waits until every member has come.
+    fn sync_lanes(&self, group: Group, at: At) {
+        if self.must_not_wait() {
+            return;
+        }
+        match group {
+            Group::Thread => {}
+            Group::Warp(mask) => self.meet(mask, None, at),
+            Group::Block => {
+                let block = self.block();
+                self.wait.set(Wait::Barrier);
+                self.at.set(Some(at));
+                self.wait_unless(block.arrive(self.rank), at);
+            }
+            Group::Warps { first, count } => {
+                let (block, warp) = (self.block(), self.rank / 32);
+                if !(first..first + count).contains(&warp) || first + count > block.warps.len() as u32 {
+                    let message =
+                        format!("warp {warp} calls for {count} warps from {first} on, which it is not one of");
+                    self.misuse(at, message);
+                }
+                self.wait.set(Wait::Warps { first, count });
+                self.at.set(Some(at));
+                self.wait_unless(block.arrive_at_warps(self.rank, first, count), at);
+            }
+            Group::Cluster => {
+                self.wait.set(Wait::Cluster);
+                self.at.set(Some(at));
+                self.wait_unless(self.block().arrive_at_cluster(self.rank), at);
+            }
+            Group::Grid => {
+                self.wait.set(Wait::Grid);
+                self.at.set(Some(at));
+                self.wait_unless(self.block().arrive_at_grid(self.rank), at);
+            }
+        }
     }
 
     /// What each lane of a tile has put in the put_signal under way.
@@ -267,44 +314,16 @@ fn share(transfer: &Transfer) -> Range<u64> {
 
 impl Machine for Lane {
     fn sync(&self, group: Group, at: At) {
-        if self.must_not_wait() {
-            return;
-        }
-        match group {
-            Group::Thread => {}
-            Group::Warp(mask) => self.meet(mask, None, at),
-            Group::Block => {
-                let block = self.block();
-                self.wait.set(Wait::Barrier);
-                self.at.set(Some(at));
-                self.wait_unless(block.arrive(self.rank), at);
-            }
-            Group::Warps { first, count } => {
-                let (block, warp) = (self.block(), self.rank / 32);
-                if !(first..first + count).contains(&warp) || first + count > block.warps.len() as u32 {
-                    let message =
-                        format!("warp {warp} calls for {count} warps from {first} on, which it is not one of");
-                    self.misuse(at, message);
-                }
-                self.wait.set(Wait::Warps { first, count });
-                self.at.set(Some(at));
-                self.wait_unless(block.arrive_at_warps(self.rank, first, count), at);
-            }
-            Group::Cluster => {
-                self.wait.set(Wait::Cluster);
-                self.at.set(Some(at));
-                self.wait_unless(self.block().arrive_at_cluster(self.rank), at);
-            }
-            Group::Grid => {
-                self.wait.set(Wait::Grid);
-                self.at.set(Some(at));
-                self.wait_unless(self.block().arrive_at_grid(self.rank), at);
-            }
+        if !self.leaves_out(Part::Sync, at) {
+            self.sync_lanes(group, at);
         }
     }
 
     fn exchange(&self, mask: u32, value: u64, at: At) -> [u64; 32] {
         let mut result = [0; 32];
+        if self.leaves_out(Part::Value, at) {
+            return [value; 32];
+        }
         if !self.must_not_wait() {
             self.meet(mask, Some((value, &raw mut result)), at);
         }
@@ -313,12 +332,17 @@ impl Machine for Lane {
 
     fn load(&self, access: Access, at: At) -> u128 {
         self.count_call(at);
-        self.check(|check, order| check.access(order, &access, Kind::Load, at));
+        if !self.leaves_out(Part::Value, at) {
+            self.check(|check, order| check.access(order, &access, Kind::Load, at));
+        }
         // SAFETY: whoever calls the intrinsics promises a live, aligned word.
         unsafe { memory::load(access.address, access.bytes) }
     }
 
     fn store(&self, access: Access, value: u128, at: At) {
+        if self.leaves_out(Part::Value, at) {
+            return;
+        }
         self.check(|check, order| {
             // SAFETY: as in `load`.
             let same = unsafe { memory::load(access.address, access.bytes) == memory::low(value, access.bytes) };
@@ -366,13 +390,21 @@ impl Machine for Lane {
         old
     }
 
-    fn fence_memory(&self, _: Scope, _: At) {
+    fn fence_memory(&self, _: Scope, at: At) {
+        if self.leaves_out(Part::Fence, at) {
+            return;
+        }
         self.check(|_, order| order.fence_memory());
         // Memory that a lane reaches is sequentially consistent here.
     }
 
     fn put(&self, transfer: &Transfer, at: At) {
         self.count_call(at);
+        let mut transfer = transfer;
+        let without_signal = Transfer { signal: None, ..*transfer };
+        if transfer.signal.is_some() && self.leaves_out(Part::PutSignal, at) {
+            transfer = &without_signal;
+        }
         let to = self.remote(transfer.peer.pe, transfer.remote, transfer.bytes, at);
         let mine = share(transfer);
         let team = transfer.signal.map(|_| Team::of(self, transfer.group));
@@ -472,6 +504,9 @@ impl Machine for Lane {
     }
 
     fn signal(&self, update: SignalUpdate, to: Peer, relaxed: bool, at: At) {
+        if self.leaves_out(Part::Signal, at) {
+            return;
+        }
         let issue = match update.op {
             _ if update.offset < self.world().system_bytes() => Issue::Sync { relaxed },
             SignalOp::Set => Issue::SignalSet { relaxed },
@@ -482,6 +517,9 @@ impl Machine for Lane {
     }
 
     fn fence(&self, group: Group, ctx: u32, at: At) {
+        if self.leaves_out(Part::Fence, at) {
+            return;
+        }
         // All members' earlier operations come before each member's later ones.
         self.sync_in("fence", group, at);
         self.meet_error(Some(ctx), at);
@@ -490,6 +528,9 @@ impl Machine for Lane {
     }
 
     fn quiet(&self, group: Group, ctx: u32, at: At) {
+        if self.leaves_out(Part::Quiet, at) {
+            return;
+        }
         self.count_call(at);
         self.meet_error(Some(ctx), at);
         while !self.world().net.quiet(self.origin(ctx, at, None)) {
@@ -504,10 +545,17 @@ impl Machine for Lane {
     }
 
     fn flush(&self, group: Group, ctx: u32, at: At) {
+        if self.leaves_out(Part::Flush, at) {
+            return;
+        }
         self.meet_error(Some(ctx), at);
         self.world().net.flush(self.origin(ctx, at, None));
         self.check(|_, order| order.flush(ctx));
         self.sync_in("flush", group, at);
+    }
+
+    fn leaves_out_wait(&self, at: At) -> bool {
+        self.leaves_out(Part::Wait, at)
     }
 
     fn pause(&self, watch: &Watch, at: At) {
@@ -554,6 +602,9 @@ impl Machine for Lane {
     }
 
     fn wait_async(&self, pending: u32, at: At) {
+        if self.leaves_out(Part::Wait, at) {
+            return;
+        }
         for (from, to) in self.copies.complete(pending) {
             let value = self.load(from, at);
             self.store(to, value, at);

@@ -4,6 +4,7 @@ use crate::check::Checker;
 use crate::choices::Choices;
 use crate::clock::{Clock, TICK_NS};
 use crate::config::{Config, SimError};
+use crate::cut::Cut;
 use crate::failure::Failure;
 use crate::memory::{Heaps, Memory};
 use crate::net::{Effects, Network, Path};
@@ -24,6 +25,7 @@ pub(crate) struct World {
     clock: Rc<Clock>,
     failure: Rc<OnceCell<Failure>>,
     pub(crate) check: Option<Rc<Checker>>,
+    pub(crate) cut: Option<Cut>,
     /// Lanes have run beside a host that did other things: its speed may have decided what they found.
     ran_beside_host: Cell<bool>,
     ending: Cell<bool>,
@@ -80,6 +82,7 @@ impl World {
             clock,
             failure,
             check,
+            cut: Cut::from_env()?,
             ran_beside_host: Cell::new(false),
             ending: Cell::new(false),
             damaged: Cell::new(false),

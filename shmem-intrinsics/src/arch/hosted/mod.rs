@@ -322,6 +322,9 @@ pub(crate) fn watch_any(first: Watch, count: u64, stride: usize, each: bool) -> 
 #[track_caller]
 pub(crate) fn spin(watch: &Watch, mut ready: impl FnMut() -> bool) {
     let at = Location::caller();
+    if current().machine.leaves_out_wait(at) {
+        return;
+    }
     while !ready() {
         current().machine.pause(watch, at);
     }
