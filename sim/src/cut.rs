@@ -105,10 +105,7 @@ impl Cut {
     pub(crate) fn pass(&self, part: Part, at: At) {
         let Some(mut sites) = self.sites.as_ref() else { return };
         let mut noted = NOTED.lock().unwrap_or_else(PoisonError::into_inner);
-        if noted
-            .get_or_insert_default()
-            .insert((part, ptr::from_ref(at).addr()))
-        {
+        if noted.get_or_insert_default().insert((part, ptr::from_ref(at).addr())) {
             // A list that lacks a line is seen by whoever reads it; a run does not fail for it.
             let _ = sites.write_all(format!("{} {at}\n", part.name()).as_bytes());
         }

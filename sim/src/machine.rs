@@ -401,7 +401,10 @@ impl Machine for Lane {
     fn put(&self, transfer: &Transfer, at: At) {
         self.count_call(at);
         let mut transfer = transfer;
-        let without_signal = Transfer { signal: None, ..*transfer };
+        let without_signal = Transfer {
+            signal: None,
+            ..*transfer
+        };
         if transfer.signal.is_some() && self.leaves_out(Part::PutSignal, at) {
             transfer = &without_signal;
         }

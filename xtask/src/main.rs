@@ -3,6 +3,7 @@
 mod bundle;
 mod command;
 mod examples;
+mod mutants;
 mod ptx;
 mod setup;
 mod test;
@@ -42,7 +43,23 @@ enum Task {
         arguments: Vec<String>,
     },
     /// Runs every test: unit, doc, compile-fail, conformance on the simulator, PTX and SASS.
-    Test,
+    Test {
+        /// 10,000 seeds of every kernel, and each call that orders left out in turn: takes hours.
+        #[arg(long)]
+        full: bool,
+    },
+    /// Leaves each call that orders out of the shipped kernels, in turn: does the simulator notice?
+    Mutants {
+        /// Seeds of each.
+        #[arg(long, default_value_t = 24)]
+        seeds: u64,
+        /// Only programs whose name contains this.
+        #[arg(long)]
+        only: Option<String>,
+        /// Where the table goes besides.
+        #[arg(short, long)]
+        output: Option<std::path::PathBuf>,
+    },
     /// Formatting, clippy, documentation: all without warnings.
     Lint,
     /// Builds a folder of programs that runs on a GPU node without cargo.
@@ -73,7 +90,8 @@ fn main() -> anyhow::Result<()> {
             release,
             arguments,
         } => examples::run(&name, pes, backend, release, &arguments),
-        Task::Test => test::test(),
+        Task::Test { full } => test::test(full),
+        Task::Mutants { seeds, only, output } => mutants::mutants(seeds, only.as_deref(), output.as_deref()),
         Task::Lint => test::lint(),
         Task::Bundle { names, output } => bundle::bundle(&names, &output),
     }

@@ -619,7 +619,8 @@ fn ordered(blocks: &[BlockInfo], old: &Access, view: &View<'_>, made: &Access) -
         (View::Op(_, same), None) => {
             (*same && old.what == What::Store)
                 // It may take effect long after its issue.
-                || (old.lane == made.lane && old.epoch < made.epoch)
+                // What it reads itself has its own epoch, and is read before it writes.
+                || (old.lane == made.lane && old.epoch <= made.epoch)
                 || made.clock.seen.contains(old.lane, old.epoch)
         }
         (View::Op(op, same), Some(channel)) => {

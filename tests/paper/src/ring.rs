@@ -122,7 +122,12 @@ mod host {
         check_type(pe, (2, 3), |x| (x * 128.0) as i32, |a, b| a == b)
     }
 
-    fn check_type<T: Element>(pe: &Pe, (chunks, calls): (usize, u64), number: fn(f32) -> T, same: fn(T, T) -> bool) -> anyhow::Result<()>
+    fn check_type<T: Element>(
+        pe: &Pe,
+        (chunks, calls): (usize, u64),
+        number: fn(f32) -> T,
+        same: fn(T, T) -> bool,
+    ) -> anyhow::Result<()>
     where
         all_reduce<T, 256>: shmem::Kernel<Args = (SymSlice<T>, Ring<T>)>,
         all_reduce_fused<T, 256>: shmem::Kernel<Args = (SymSlice<T>, Ring<T>)>,

@@ -44,7 +44,10 @@ fn rounds(pe: &Pe) -> anyhow::Result<()> {
         };
         for (i, (&start, got)) in start.iter().zip(data.to_vec()?).enumerate() {
             let expected = start + grown as u32;
-            ensure!(got == expected, "launch {launch}: element {i} is {got}, expected {expected}");
+            ensure!(
+                got == expected,
+                "launch {launch}: element {i} is {got}, expected {expected}"
+            );
         }
     }
     Ok(())

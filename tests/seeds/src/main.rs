@@ -13,6 +13,9 @@ struct Cli {
     /// The first one.
     #[arg(long, default_value_t = 0)]
     first: u64,
+    /// Worlds side by side: as many as there are cores if not given.
+    #[arg(short, long)]
+    jobs: Option<usize>,
     /// Only names the programs.
     #[arg(long)]
     list: bool,
@@ -30,7 +33,7 @@ fn main() -> ExitCode {
             continue;
         }
         let began = std::time::Instant::now();
-        match sweep(&program, cli.first..cli.first + cli.seeds) {
+        match sweep(&program, cli.first..cli.first + cli.seeds, cli.jobs) {
             Ok(()) => println!("ok {} {:.3}", program.name, began.elapsed().as_secs_f64()),
             Err(failed) => {
                 println!("failed {}: {failed}", program.name);

@@ -30,10 +30,11 @@ where
     const LEN: usize = 150;
     const WINDOWS: usize = 2;
     let gets = CALL == call::GET || CALL == call::GET_NBI;
-    let (here, there) = (pe.alloc::<u32>(LEN)?, pe.alloc::<u32>(LEN * WINDOWS)?);
+    let all = LEN * WINDOWS;
+    let (here, there) = (pe.alloc::<u32>(if gets { all } else { LEN })?, pe.alloc::<u32>(all)?);
     let full = |n: usize| (0..n).map(|i| (i % LEN) as u32 + 1).collect::<Vec<_>>();
-    here.write(&if gets { vec![0; LEN] } else { full(LEN) })?;
-    there.write(&if gets { full(LEN * WINDOWS) } else { vec![0; LEN * WINDOWS] })?;
+    here.write(&if gets { vec![0; all] } else { full(LEN) })?;
+    there.write(&if gets { full(all) } else { vec![0; all] })?;
     pe.barrier_all()?;
     if pe.id() == 0 {
         launch!(pe, bandwidth::<CALL><<<2, 64>>>(&there, &here, WINDOWS as u32, 1, WINDOWS as u32))?;
@@ -41,7 +42,7 @@ where
     pe.barrier_all()?;
     let (checked, on) = if gets { (&here, 0) } else { (&there, 1) };
     if pe.id() == on {
-        ensure!(checked.to_vec()? == full(if gets { LEN } else { LEN * WINDOWS }), "call {CALL}");
+        ensure!(checked.to_vec()? == full(all), "call {CALL}");
     }
     Ok(pe.barrier_all()?)
 }
@@ -57,7 +58,10 @@ fn gets(pe: &Pe) -> anyhow::Result<()> {
             } else {
                 launch!(pe, get_by_thread<<<1, 1>>>(&here, &there, 1, iters))?;
             }
-            ensure!(here.to_vec()? == (slot * 70..(slot + 1) * 70).collect::<Vec<_>>(), "slot {slot}");
+            ensure!(
+                here.to_vec()? == (slot * 70..(slot + 1) * 70).collect::<Vec<_>>(),
+                "slot {slot}"
+            );
         }
     }
     Ok(pe.barrier_all()?)

@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
 /// The first seed, of those that ran, with which a program fails.
 #[derive(Debug)]
@@ -22,11 +23,11 @@ impl fmt::Display for Failed {
     }
 }
 
-/// Runs the program once for each seed, on all cores, until one fails.
-pub fn sweep(program: &Program, seeds: Range<u64>) -> Result<(), Failed> {
+/// Runs the program once for each seed, so many side by side, until one fails.
+pub fn sweep(program: &Program, seeds: Range<u64>, jobs: Option<usize>) -> Result<(), Failed> {
     let next = AtomicU64::new(seeds.start);
     let failed = Mutex::new(None);
-    let workers = thread::available_parallelism().map_or(1, usize::from);
+    let workers = jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
     thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {
@@ -48,6 +49,11 @@ pub fn sweep(program: &Program, seeds: Range<u64>) -> Result<(), Failed> {
 }
 
 fn one(program: &Program, pes: u32, seed: u64) -> anyhow::Result<()> {
-    let world = World::builder().backend(Backend::Sim).pes(pes).seed(seed).build()?;
+    let mut builder = World::builder().backend(Backend::Sim).pes(pes).seed(seed);
+    // As `World::from_env` reads it.
+    if let Ok(seconds) = std::env::var("SHMEM_TIMEOUT") {
+        builder = builder.time_limit(Some(Duration::from_secs_f64(seconds.parse()?)));
+    }
+    let world = builder.build()?;
     world.run(|pe| (program.run)(&pe))
 }
