@@ -179,6 +179,7 @@ impl History {
                 channel: None,
                 clock: Clock::default(),
                 release: None,
+                heard: None,
                 counter: None,
             }));
         }

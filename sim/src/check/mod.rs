@@ -357,6 +357,13 @@ impl Checker {
                     release.get_or_insert_default().done.join(&order.clock.done);
                 }
                 made.release = release;
+                if let Issue::SignalSet { .. } = issue
+                    && !order.relaxed_is_empty()
+                {
+                    let mut heard = order.clock.done.clone();
+                    heard.join(&order.relaxed.done);
+                    made.heard = Some(heard);
+                }
                 if issue == (Issue::Put { nbi: true }) {
                     let mut read = plain(order, What::Source, at);
                     read.epoch = made.epoch;
@@ -419,6 +426,7 @@ impl Checker {
                 let made = Access {
                     release: continued(op.access.release.clone(), Some(before)),
                     clock: op.access.clock.clone(),
+                    heard: op.access.heard.clone(),
                     ..*op.access
                 };
                 let record = inner.history.add(Rc::new(made));
@@ -552,6 +560,9 @@ impl Inner {
             order.epoch += 1;
         } else {
             order.relaxed.join(&learnt);
+            if let Some(heard) = &seen.heard {
+                order.relaxed.done.join(heard);
+            }
         }
     }
 
@@ -579,6 +590,7 @@ fn plain(order: &Order, what: What, at: At) -> Access {
         channel: None,
         clock: order.clock.clone(),
         release: None,
+        heard: None,
         counter: None,
     }
 }
@@ -626,6 +638,10 @@ fn ordered(blocks: &[BlockInfo], old: &Access, view: &View<'_>, made: &Access) -
         (View::Op(op, same), Some(channel)) => {
             (*same && old.what == What::Put)
                 || made.clock.done.contains(channel, old.lane, old.epoch)
+                || made
+                    .heard
+                    .as_ref()
+                    .is_some_and(|heard| heard.contains(channel, old.lane, old.epoch))
                 || (made.channel == Some(channel)
                     && op.fence.as_ref().is_some_and(|fence| {
                         blocks[old.lane.block as usize].pe == later.pe

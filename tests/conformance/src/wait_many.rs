@@ -256,7 +256,7 @@ pub fn reset(
 #[cfg(not(target_arch = "nvptx64"))]
 mod host {
     use super::*;
-    use crate::suite::Case;
+    use crate::suite::{Case, full_or_little};
     use anyhow::ensure;
     use shmem_host::{Pe, collective_launch};
 
@@ -276,12 +276,7 @@ mod host {
     ];
 
     fn every_form(pe: &Pe) -> anyhow::Result<()> {
-        forms(pe, 3, 1)
-    }
-
-    /// Little, for runs of many seeds.
-    pub fn few_forms(pe: &Pe) -> anyhow::Result<()> {
-        forms(pe, 2, 31)
+        forms(pe, full_or_little(3, 2), full_or_little(1, 31))
     }
 
     /// Every `step`-th of all kinds and forms.
@@ -324,11 +319,11 @@ mod host {
 
     fn resetting(pe: &Pe) -> anyhow::Result<()> {
         let (there, back, wrong) = (pe.signals(1)?, pe.signals(1)?, pe.buffer::<u64>(1)?);
-        collective_launch!(pe, reset<<<1, 64>>>(&there, &back, 20, &wrong))?;
+        collective_launch!(pe, reset<<<1, 64>>>(&there, &back, full_or_little(20, 4), &wrong))?;
         let wrong = wrong.read(0)?;
         ensure!(wrong == 0, "not 0 in round {wrong}");
         Ok(())
     }
 }
 #[cfg(not(target_arch = "nvptx64"))]
-pub use host::{CASES, few_forms};
+pub use host::CASES;
