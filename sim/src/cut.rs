@@ -23,6 +23,8 @@ pub(crate) enum Part {
     Sync,
     /// Values among lanes: a call that does so is more than a sync.
     Value,
+    /// An operation on a PE's data, of which what orders is only a part.
+    Data,
     Fence,
     Quiet,
     Flush,
@@ -36,6 +38,7 @@ impl Part {
         match self {
             Self::Sync => "sync",
             Self::Value => "value",
+            Self::Data => "data",
             Self::Fence => "fence",
             Self::Quiet => "quiet",
             Self::Flush => "flush",

@@ -45,6 +45,13 @@ impl Lane {
         })
     }
 
+    /// Notes an operation on data, which is never left out.
+    fn moves_data(&self, at: At) {
+        if let Some(cut) = &self.world().cut {
+            cut.pass(Part::Data, at);
+        }
+    }
+
     /// Memory that nobody has written yet.
     fn fresh(&self, start: u64, bytes: usize) {
         if let Some(check) = &self.world().check {
@@ -304,12 +311,16 @@ impl Lane {
 /// Calls of a lane that don't wait, between two times that it gives way.
 pub(crate) const CALLS: u32 = 1 << 14;
 
-/// A member's part of the bytes of a transfer: whole elements, one run each.
-fn share(transfer: &Transfer) -> Range<u64> {
-    let element = u64::from(transfer.element.max(1));
-    let per_member = (transfer.bytes / element).div_ceil(transfer.size.max(1).into());
+/// A member's part of the bytes of a transfer: whole elements, one run each. The contract does not say which, so it is the
+/// seed that does: no program may count on a member moving what it has written itself.
+fn share(transfer: &Transfer, seed: u64) -> Range<u64> {
+    let (element, size) = (u64::from(transfer.element.max(1)), u64::from(transfer.size.max(1)));
+    let per_member = (transfer.bytes / element).div_ceil(size);
+    // The same for all members of a call.
+    let turned = (seed ^ transfer.remote ^ transfer.bytes).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    let rank = (u64::from(transfer.rank) + turned) % size;
     let at = |rank: u64| (rank * per_member * element).min(transfer.bytes);
-    at(transfer.rank.into())..at(u64::from(transfer.rank) + 1)
+    at(rank)..at(rank + 1)
 }
 
 impl Machine for Lane {
@@ -368,6 +379,7 @@ impl Machine for Lane {
 
     fn atomic_at(&self, offset: u64, bytes: u32, to: Peer, strength: Strength, atomic: &Atomic, at: At) -> u64 {
         self.count_call(at);
+        self.moves_data(at);
         let word = self.remote(to.pe, offset, bytes.into(), at);
         if atomic.fetches {
             self.reach(to.pe, at);
@@ -400,6 +412,7 @@ impl Machine for Lane {
 
     fn put(&self, transfer: &Transfer, at: At) {
         self.count_call(at);
+        self.moves_data(at);
         let mut transfer = transfer;
         let without_signal = Transfer {
             signal: None,
@@ -409,7 +422,7 @@ impl Machine for Lane {
             transfer = &without_signal;
         }
         let to = self.remote(transfer.peer.pe, transfer.remote, transfer.bytes, at);
-        let mine = share(transfer);
+        let mine = share(transfer, self.world().seed);
         let team = transfer.signal.map(|_| Team::of(self, transfer.group));
         let (issue, call) = match transfer.signal {
             Some(_) => (Issue::PutSignal, "put_signal"),
@@ -456,8 +469,9 @@ impl Machine for Lane {
 
     fn get(&self, transfer: &Transfer, at: At) {
         self.count_call(at);
+        self.moves_data(at);
         let from = self.remote(transfer.peer.pe, transfer.remote, transfer.bytes, at);
-        let mine = share(transfer);
+        let mine = share(transfer, self.world().seed);
         if transfer.blocking {
             self.reach(transfer.peer.pe, at);
         }
@@ -485,6 +499,7 @@ impl Machine for Lane {
 
     fn p(&self, offset: u64, value: u128, bytes: u32, to: Peer, at: At) {
         self.count_call(at);
+        self.moves_data(at);
         let word = self.remote(to.pe, offset, bytes.into(), at);
         let checked = self.issue(Issue::P, to, at);
         self.world()
@@ -495,6 +510,7 @@ impl Machine for Lane {
 
     fn g(&self, offset: u64, bytes: u32, from: Peer, at: At) -> u128 {
         self.count_call(at);
+        self.moves_data(at);
         let word = self.remote(from.pe, offset, bytes.into(), at);
         self.reach(from.pe, at);
         let checked = self.issue(Issue::G, from, at);
@@ -596,7 +612,12 @@ impl Machine for Lane {
         (start, bytes)
     }
 
-    fn copy_async(&self, from: Access, to: Access, _: At) {
+    fn copy_async(&self, from: Access, to: Access, at: At) {
+        // From now on it may read and write, whenever its effect is seen.
+        self.check(|check, order| {
+            check.access(order, &from, Kind::Load, at);
+            check.access(order, &to, Kind::Store, at);
+        });
         self.copies.begin((from, to));
     }
 

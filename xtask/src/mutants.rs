@@ -1,7 +1,7 @@
 //! `cargo xtask mutants`: leaves each call that orders out of the shipped kernels, in turn, and asks whether the simulator
 //! notices.
 
-use crate::command::{cargo, output, run, target};
+use crate::command::{cargo, output, root, run, target};
 use anyhow::{Context, bail, ensure};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ const LOOKS: u64 = 4;
 /// Of a hundred calls left out, so many are reported at least.
 const WANTED: usize = 95;
 /// What a program may take, with all its seeds, before it counts as one that does not end.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A call of a kernel: the parts that it is made of, and the programs that pass it.
 #[derive(Default)]
@@ -32,6 +32,8 @@ impl Site {
         let has = |part| self.parts.contains(part);
         match () {
             () if has("put_signal") => Some("put_signal"),
+            // What orders is a part of it: iput, iget.
+            () if has("data") => None,
             () if has("signal") && has("wait") && has("quiet") => Some("barrier"),
             () if has("signal") && has("wait") => Some("sync of PEs"),
             () if has("signal") => Some("signal"),
@@ -48,6 +50,8 @@ impl Site {
 
 /// What a call left out comes to.
 struct Outcome {
+    /// Why the program is right without it.
+    unneeded: Option<&'static str>,
     kind: &'static str,
     place: String,
     /// How it was reported, and by which program and seed.
@@ -70,6 +74,7 @@ pub(crate) fn mutants(seeds: u64, only: Option<&str>, out: Option<&Path>) -> any
             while let Some((place, site, kind)) = calls.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let reported = without(&binary, place, site, seeds)?;
                 let outcome = Outcome {
+                    unneeded: unneeded(place)?,
                     kind,
                     place: (*place).clone(),
                     reported,
@@ -184,33 +189,64 @@ fn verdict(said: &str) -> (String, String) {
     (format!("seed {seed}"), what.to_owned())
 }
 
+/// Why a program is right without a call, for those that are: lines `file#function | what the line holds | reason`.
+const UNNEEDED: &str = include_str!("../unneeded.txt");
+
+fn unneeded(place: &str) -> anyhow::Result<Option<&'static str>> {
+    let mut parts = place.split(':');
+    let (Some(file), Some(line)) = (parts.next(), parts.next()) else {
+        bail!("`{place}` is no place");
+    };
+    let source = std::fs::read_to_string(root().join(file)).with_context(|| format!("could not read {file}"))?;
+    let above: Vec<_> = source.lines().take(line.parse()?).collect();
+    let text = above.last().copied().unwrap_or_default();
+    // The function that the line is in, by its head.
+    let heads = above.iter().rev().filter_map(|line| line.split_once("fn "));
+    let name = |(_, rest): (&str, &'_ str)| rest.split(['(', '<']).next().unwrap_or_default().to_owned();
+    let of = format!("{file}#{}", heads.map(name).next().unwrap_or_default());
+    let entries = UNNEEDED.lines().filter_map(|entry| {
+        let mut fields = entry.split(" | ");
+        Some((fields.next()?, fields.next()?, fields.next()?))
+    });
+    Ok(entries
+        .filter(|(within, holds, _)| *within == of && text.contains(holds))
+        .map(|(.., reason)| reason)
+        .next())
+}
+
 fn line(outcome: &Outcome) -> String {
-    let Outcome { kind, place, reported } = outcome;
-    match reported {
-        Some((how, by)) => format!("{kind:<12} {place:<48} {how:<18} {by}"),
-        None => format!("{kind:<12} {place:<48} SURVIVES"),
+    let Outcome { kind, place, .. } = outcome;
+    match (&outcome.reported, outcome.unneeded) {
+        (Some((how, by)), _) => format!("{kind:<12} {place:<48} {how:<18} {by}"),
+        (None, Some(reason)) => format!("{kind:<12} {place:<48} unneeded: {reason}"),
+        (None, None) => format!("{kind:<12} {place:<48} SURVIVES"),
     }
 }
 
 fn table(outcomes: &BTreeMap<String, Outcome>, seeds: u64) -> (String, bool) {
     let mut text = String::new();
-    let mut sums = BTreeMap::<&str, (usize, usize)>::new();
+    // Reported, surviving, unneeded.
+    let mut sums = BTreeMap::<&str, [usize; 3]>::new();
     for outcome in outcomes.values() {
         let _ = writeln!(text, "{}", line(outcome));
-        let sum = sums.entry(outcome.kind).or_default();
-        sum.0 += usize::from(outcome.reported.is_some());
-        sum.1 += 1;
+        let column = match (&outcome.reported, outcome.unneeded) {
+            (Some(_), _) => 0,
+            (None, None) => 1,
+            (None, Some(_)) => 2,
+        };
+        sums.entry(outcome.kind).or_default()[column] += 1;
+        sums.entry("all").or_default()[column] += 1;
     }
-    let _ = writeln!(text, "\nreported, of all, with {seeds} seeds each:");
-    for (kind, (reported, all)) in &sums {
-        let _ = writeln!(text, "{kind:<12} {reported:>4} of {all}");
+    let _ = writeln!(text, "\nwith {seeds} seeds each; {} calls:", outcomes.len());
+    for (kind, [reported, survive, unneeded]) in &sums {
+        let _ = writeln!(
+            text,
+            "{kind:<12} {reported:>4} of {:>4} needed are reported, {:5.1} %; {unneeded:>3} unneeded",
+            reported + survive,
+            100.0 * *reported as f64 / (reported + survive).max(1) as f64
+        );
     }
-    let reported: usize = sums.values().map(|sum| sum.0).sum();
-    let all = outcomes.len();
-    let _ = writeln!(
-        text,
-        "all          {reported:>4} of {all}, {:.1} %",
-        100.0 * reported as f64 / all.max(1) as f64
-    );
+    let [reported, survive, _] = sums.get("all").copied().unwrap_or_default();
+    let all = reported + survive;
     (text, reported * 100 >= all * WANTED)
 }

@@ -278,14 +278,14 @@ mod host {
     }
 
     fn operations(pe: &Pe) -> anyhow::Result<()> {
-        let (n, threads) = (u64::from(pe.n()), 128);
+        let (n, threads) = (u64::from(pe.n()), full_or_little(128, 64));
         macro_rules! each { ($($t:ident)*) => { $(
             let (x, seen) = (pe.alloc::<$t>(OPERATIONS)?, pe.alloc::<u64>(3)?);
             let mut start = [0; OPERATIONS];
             start[7..10].fill(!0);
             x.write(&start)?;
             pe.barrier_all()?;
-            collective_launch!(pe, every_operation::<$t><<<1, 128>>>(&x, &seen))?;
+            collective_launch!(pe, every_operation::<$t><<<1, threads as u32>>>(&x, &seen))?;
             let (sum, bits) = (n * threads, u64::from($t::BITS));
             let flipped = if sum / bits % 2 == 0 { 0 } else { !0 };
             let largest = (0..sum).map(|i| i * 7919 % 10007).max().unwrap();

@@ -1,12 +1,11 @@
 //! The kernels of `examples/`, with less data than their programs have.
 
+use crate::Check;
 use anyhow::ensure;
 use block_put::{put_by_blocks, put_staged};
 use ring::ring;
 use shmem_host::{Pe, collective_launch};
 use simple_shift::simple_shift;
-
-type Check = fn(&Pe) -> anyhow::Result<()>;
 
 pub(crate) const PROGRAMS: [(&str, &[u32], Check); 3] = [
     ("examples/simple-shift", &[2, 3, 4, 1], shift),

@@ -20,12 +20,15 @@ mod sweep;
 use shmem_host::Pe;
 pub use sweep::{Failed, sweep};
 
+/// What a program does on each PE.
+pub type Check = fn(&Pe) -> anyhow::Result<()>;
+
 /// A program that checks what its kernels have done.
 pub struct Program {
     pub name: String,
     /// How many PEs: seeds take them in turn.
     pub pes: &'static [u32],
-    pub run: fn(&Pe) -> anyhow::Result<()>,
+    pub run: Check,
 }
 
 pub fn programs() -> Vec<Program> {
@@ -40,7 +43,7 @@ pub fn programs() -> Vec<Program> {
         pes: &[2, 3, 1],
         run: case.run,
     });
-    let papers: [(&str, &'static [u32], fn(&Pe) -> anyhow::Result<()>); 5] = [
+    let papers: [(&str, &'static [u32], Check); 5] = [
         ("paper/ring", &[2, 3, 4], paper::ring::check_small),
         ("paper/norm", &[2, 3, 4], paper::norm::check_small),
         ("paper/halo", &[2, 3, 4], paper::halo::check_small),

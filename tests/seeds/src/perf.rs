@@ -1,12 +1,11 @@
 //! The kernels of the benchmarks, with few iterations.
 
+use crate::Check;
 use anyhow::ensure;
 use shmem::prelude::*;
 use shmem_host::{Pe, collective_launch, launch};
 use shmem_perf::{bandwidth, barriers, call, get_by_block, get_by_thread, p_pingpong, post};
 use shmem_perf::{put_signal_by_block, put_signal_by_thread, signal_pingpong};
-
-type Check = fn(&Pe) -> anyhow::Result<()>;
 
 pub(crate) const PROGRAMS: [(&str, &[u32], Check); 5] = [
     ("perf/bandwidth", &[2, 3], bandwidths),
