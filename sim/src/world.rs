@@ -4,6 +4,7 @@ use crate::check::Checker;
 use crate::choices::Choices;
 use crate::clock::{Clock, TICK_NS};
 use crate::config::{Config, SimError};
+use crate::cut::Cut;
 use crate::failure::Failure;
 use crate::memory::{Heaps, Memory};
 use crate::net::{Effects, Network, Path};
@@ -28,6 +29,7 @@ pub(crate) struct World {
     failure: Rc<OnceCell<Failure>>,
     pub(crate) check: Option<Rc<Checker>>,
     pub(crate) timeline: Option<Rc<Timeline>>,
+    pub(crate) cut: Option<Cut>,
     /// Lanes have run beside a host that did other things: its speed may have decided what they found.
     ran_beside_host: Cell<bool>,
     ending: Cell<bool>,
@@ -93,6 +95,7 @@ impl World {
             failure,
             check,
             timeline,
+            cut: Cut::from_env()?,
             ran_beside_host: Cell::new(false),
             ending: Cell::new(false),
             damaged: Cell::new(false),

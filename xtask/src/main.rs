@@ -4,6 +4,7 @@ mod bundle;
 mod command;
 mod examples;
 mod gallery;
+mod mutants;
 mod ptx;
 mod setup;
 mod test;
@@ -43,7 +44,11 @@ enum Task {
         arguments: Vec<String>,
     },
     /// Runs every test: unit, doc, compile-fail, conformance on the simulator, PTX and SASS.
-    Test,
+    Test {
+        /// 10,000 seeds of every kernel, and each call that orders left out in turn: takes hours.
+        #[arg(long)]
+        full: bool,
+    },
     /// Runs every planted communication bug and its fixed twin on the simulator, and prints what was found.
     Gallery {
         /// Seeds of each twin; bugs get a tenth.
@@ -55,6 +60,18 @@ enum Task {
         /// Puts the table into docs/src/gallery.md.
         #[arg(long)]
         write: bool,
+    },
+    /// Leaves each call that orders out of the shipped kernels, in turn: does the simulator notice?
+    Mutants {
+        /// Seeds of each.
+        #[arg(long, default_value_t = 24)]
+        seeds: u64,
+        /// Only programs whose name contains this.
+        #[arg(long)]
+        only: Option<String>,
+        /// Where the table goes besides.
+        #[arg(short, long)]
+        output: Option<std::path::PathBuf>,
     },
     /// Formatting, clippy, documentation: all without warnings.
     Lint,
@@ -86,7 +103,8 @@ fn main() -> anyhow::Result<()> {
             release,
             arguments,
         } => examples::run(&name, pes, backend, release, &arguments),
-        Task::Test => test::test(),
+        Task::Test { full } => test::test(full),
+        Task::Mutants { seeds, only, output } => mutants::mutants(seeds, only.as_deref(), output.as_deref()),
         Task::Gallery { seeds, reports, write } => gallery::gallery(seeds, reports, write),
         Task::Lint => test::lint(),
         Task::Bundle { names, output } => bundle::bundle(&names, &output),

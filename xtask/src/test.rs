@@ -1,13 +1,19 @@
 //! `cargo xtask test` and `cargo xtask lint`.
 
 use crate::command::{cargo, run};
-use crate::{ptx, setup};
+use crate::{mutants, ptx, setup};
 
-/// Everything that can be tested on this machine.
-pub(crate) fn test() -> anyhow::Result<()> {
+/// Everything that can be tested on this machine. `full`: also over many seeds, and with calls left out.
+pub(crate) fn test(full: bool) -> anyhow::Result<()> {
     setup::setup(false)?;
     run(&mut cargo(&["test", "--workspace", "--no-fail-fast"]))?;
-    ptx::check()
+    ptx::check()?;
+    if full {
+        let sweep = &["test", "--release", "--package", "seeds", "--", "--nocapture"];
+        run(cargo(sweep).env("SHMEM_SIM_SEEDS", "10000"))?;
+        mutants::mutants(24, None, None)?;
+    }
+    Ok(())
 }
 
 /// Formatting, clippy and documentation, all without warnings.

@@ -1,6 +1,6 @@
 //! One access to memory, as it is remembered until the next of the same bytes, and which two of them may race.
 
-use super::clock::{Channel, Clock, LaneId};
+use super::clock::{Channel, Clock, Done, LaneId};
 use shmem::hook::At;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -89,6 +89,8 @@ pub(crate) struct Access {
     pub(crate) clock: Clock,
     /// What whoever observes it and acquires learns.
     pub(crate) release: Option<Clock>,
+    /// What its issuer had seen arrive, acquired or not: it would not have been issued else. For signals.
+    pub(crate) heard: Option<Done>,
     /// The counter that tells of it, of a put_signal: its address.
     pub(crate) counter: Option<u64>,
     /// It goes through a NIC, whose atomics and those of GPUs are not atomic with each other.

@@ -198,6 +198,7 @@ impl History {
                 channel: None,
                 clock: Clock::default(),
                 release: None,
+                heard: None,
                 counter: None,
                 network: false,
                 tail: false,

@@ -391,6 +391,13 @@ impl Checker {
                     release.get_or_insert_default().done.join(&order.clock.done);
                 }
                 made.release = release;
+                if let Issue::SignalSet { .. } = issue
+                    && !order.relaxed_is_empty()
+                {
+                    let mut heard = order.clock.done.clone();
+                    heard.join(&order.relaxed.done);
+                    made.heard = Some(heard);
+                }
                 if issue == (Issue::Put { nbi: true }) {
                     let mut read = plain(order, What::Source, at);
                     read.epoch = made.epoch;
@@ -456,6 +463,7 @@ impl Checker {
                     adders: Some(Access::adders(&op.access, &before)),
                     clock: op.access.clock.clone(),
                     over: op.access.over.clone(),
+                    heard: op.access.heard.clone(),
                     ..*op.access
                 };
                 let record = inner.history.add(Rc::new(made));
@@ -600,6 +608,9 @@ impl Inner {
             order.epoch += 1;
         } else {
             order.relaxed.join(&learnt);
+            if let Some(heard) = &seen.heard {
+                order.relaxed.done.join(heard);
+            }
         }
     }
 
@@ -627,6 +638,7 @@ fn plain(order: &Order, what: What, at: At) -> Access {
         channel: None,
         clock: order.clock.clone(),
         release: None,
+        heard: None,
         counter: None,
         network: false,
         tail: false,
@@ -671,12 +683,17 @@ fn ordered(blocks: &[BlockInfo], old: &Access, view: &View<'_>, made: &Access) -
         (View::Op(_, same), None) => {
             (*same && old.what == What::Store)
                 // It may take effect long after its issue.
-                || (old.lane == made.lane && old.epoch < made.epoch)
+                // What it reads itself has its own epoch, and is read before it writes.
+                || (old.lane == made.lane && old.epoch <= made.epoch)
                 || made.clock.seen.contains(old.lane, old.epoch)
         }
         (View::Op(op, same), Some(channel)) => {
             (*same && old.what == What::Put)
                 || made.clock.done.contains(channel, old.lane, old.epoch)
+                || made
+                    .heard
+                    .as_ref()
+                    .is_some_and(|heard| heard.contains(channel, old.lane, old.epoch))
                 || (made.channel == Some(channel)
                     && op.fence.as_ref().is_some_and(|fence| {
                         blocks[old.lane.block as usize].pe == later.pe
