@@ -75,7 +75,7 @@ mod stack;
 mod world;
 
 pub use check::{Bug, BugKind, Party};
-pub use config::{Config, SimError};
+pub use config::{Config, Processes, SimError};
 pub use engine::{Blocked, Engine, StreamId};
 pub use explore::{Explored, Found, explore};
 pub use failure::Failure;

@@ -10,6 +10,7 @@ use crate::net::{Effects, Network, Path};
 use crate::stack::{Guard, StackPool};
 use shmem::state::{DeviceState, MAX_PES, SystemArea};
 use std::cell::{Cell, OnceCell, RefCell};
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -20,6 +21,8 @@ pub(crate) struct World {
     pub(crate) choices: Rc<Choices>,
     pub(crate) stacks: RefCell<StackPool>,
     states: Box<[DeviceState]>,
+    /// The PEs whose lanes run here.
+    local: Range<u32>,
     switches: Cell<u64>,
     clock: Rc<Clock>,
     failure: Rc<OnceCell<Failure>>,
@@ -65,9 +68,8 @@ impl World {
         let memory = Rc::new(Memory::new(Arc::clone(&heaps)));
         let failure = Rc::default();
         let place = Box::new(move |address| heaps.place(address));
-        let check = config
-            .check
-            .then(|| Rc::new(Checker::new(config.seed, &failure, place)));
+        let check =
+            (config.check && config.processes.is_none()).then(|| Rc::new(Checker::new(config.seed, &failure, place)));
         let (clock, choices) = (Rc::<Clock>::default(), Rc::new(Choices::new(config)));
         Ok(Self {
             seed: config.seed,
@@ -76,6 +78,7 @@ impl World {
             memory,
             stacks,
             states: states.collect(),
+            local: config.local(),
             switches: Cell::new(0),
             clock,
             failure,
@@ -93,6 +96,15 @@ impl World {
 
     pub(crate) fn pes(&self) -> u32 {
         self.states.len() as u32
+    }
+
+    pub(crate) fn local(&self) -> Range<u32> {
+        self.local.clone()
+    }
+
+    /// Whether other processes run lanes of this world.
+    pub(crate) fn has_others(&self) -> bool {
+        self.local.len() < self.states.len()
     }
 
     pub(crate) fn state(&self, pe: u32) -> &DeviceState {
