@@ -8,6 +8,7 @@ use crate::fault::DeviceFault;
 use crate::heap::HeapError;
 use crate::images::ImageError;
 use crate::launch::LaunchError;
+use crate::processes::ProcessError;
 use std::time::Duration;
 
 /// Any error of this crate.
@@ -40,6 +41,9 @@ pub enum Error {
     /// A launch was refused; nothing was enqueued.
     #[error(transparent)]
     Launch(#[from] LaunchError),
+    /// The processes don't fit together, or lost each other.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
     /// The PEs disagree about a call that all of them make.
     #[error(transparent)]
     Collective(#[from] CollectiveError),
@@ -111,6 +115,7 @@ impl Error {
                 | Self::TimeLimit { .. }
                 | Self::Deadlock { .. }
                 | Self::Bug(_)
+                | Self::Process(_)
                 | Self::Collective(
                     CollectiveError::PeerEnded { .. }
                         | CollectiveError::TimeLimit { .. }
