@@ -9,6 +9,7 @@ use crate::heap::HeapError;
 use crate::images::ImageError;
 use crate::launch::LaunchError;
 use crate::processes::ProcessError;
+use shmem_bootstrap::BootstrapError;
 use std::time::Duration;
 
 /// Any error of this crate.
@@ -41,6 +42,9 @@ pub enum Error {
     /// A launch was refused; nothing was enqueued.
     #[error(transparent)]
     Launch(#[from] LaunchError),
+    /// The other processes of the job could not be reached.
+    #[error(transparent)]
+    Bootstrap(#[from] BootstrapError),
     /// The processes don't fit together, or lost each other.
     #[error(transparent)]
     Process(#[from] ProcessError),

@@ -8,7 +8,7 @@
 //! | `contexts` | [`Contexts`]: operations that are completed apart | `nvshmem_ctx_t` |
 //! | `launch`, `macros` | [`collective_launch!`], [`launch!`]: kernels | `nvshmemx_collective_launch` |
 //! | `stream` | [`Stream`]: order on one PE, barriers on a stream | `nvshmemx_barrier_all_on_stream` |
-//! | `processes`, `layout`, `fds`, `board`, `wire` | PEs in several processes | bootstrap |
+//! | `processes`, `job`, `layout`, `fds`, `board`, `wire` | PEs in several processes | bootstrap |
 //! | `error`, `fault` | [`Error`], [`DeviceFault`]: what went wrong, where | |
 //! | `backend` | GPUs through the CUDA driver; the simulator | |
 //!
@@ -50,6 +50,7 @@ mod fds;
 mod handles;
 mod heap;
 mod images;
+mod job;
 mod launch;
 mod layout;
 mod macros;
@@ -77,6 +78,7 @@ pub use launch::{Dim3, LaunchConfig, LaunchError, Stale};
 pub use module::Module;
 pub use pe::Pe;
 pub use processes::ProcessError;
+pub use shmem_bootstrap::BootstrapError;
 pub use site::Site;
 pub use stream::Stream;
 pub use world::{Builder, World};

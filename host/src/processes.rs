@@ -24,14 +24,14 @@ pub(crate) trait Processes: Send + Sync {
     /// has failed. One call at a time.
     fn allgather(&self, mine: Vec<u8>, limit: Option<Duration>) -> Result<Vec<Vec<u8>>, String>;
 
-    /// Tells all processes that this one has failed. Does not wait for them.
+    /// Tells all processes that this one has failed. Does not wait for what they do about it.
     fn fail(&self, cause: &str);
 
     /// The first failure that is known, and whose: a process that ended without a word has failed.
     fn failure(&self) -> Option<(u32, String)>;
 
-    /// This process needs the others no more, and will end.
-    fn finish(&self);
+    /// Leaves the job in order, once all processes have called this; an error, in words, where one has failed instead.
+    fn finish(&self, limit: Option<Duration>) -> Result<(), String>;
 }
 
 /// Processes that can't make a World together, or that lost each other.
@@ -92,7 +92,7 @@ pub enum ProcessError {
 }
 
 /// Bytes of a cause that other processes are told.
-const CAUSE: usize = 8 << 10;
+const CAUSE: usize = 4000;
 
 /// What each process says of itself first.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -230,7 +230,7 @@ impl Group {
     /// Tells the other processes that a PE of this one has failed.
     pub(crate) fn tell(&self, pe: u32, cause: &str) {
         if let Some(processes) = self.processes() {
-            processes.fail(&format!("{pe}\n{}", &cause[..cause.floor_char_boundary(CAUSE)]));
+            processes.fail(&format!("PE {pe}: {}", &cause[..cause.floor_char_boundary(CAUSE)]));
         }
     }
 
@@ -243,7 +243,8 @@ impl Group {
     /// What [`tell`](Self::tell) says, read. What does not read so is what was seen of the process.
     fn told(&self, rank: u32, told: String) -> (u32, String) {
         let pes = self.layout.of_rank(rank.min(self.layout.processes() - 1));
-        match told.split_once('\n').map(|(pe, cause)| (pe.parse(), cause)) {
+        let read = told.strip_prefix("PE ").and_then(|rest| rest.split_once(": "));
+        match read.map(|(pe, cause)| (pe.parse(), cause)) {
             Some((Ok(pe), cause)) if pe < self.layout.pes() => (pe, cause.to_owned()),
             _ => (pes.start, told),
         }

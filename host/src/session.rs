@@ -18,6 +18,9 @@ use std::time::Duration;
 /// How long a PE of a failed World waits for its kernels to see it, before it leaves the device as it is.
 const LAST_WAIT: Duration = Duration::from_secs(5);
 
+/// Dropped blocks that one turn tells of: it has to fit into a message.
+const DROPS: usize = 4096;
+
 pub(crate) struct Session {
     /// Before the device, whose marks they hold.
     dropped: RefCell<Vec<Dropped>>,
@@ -268,6 +271,7 @@ impl Session {
         self.dropped
             .borrow_mut()
             .extract_if(.., unused)
+            .take(DROPS)
             .map(|dropped| dropped.memory)
             .collect()
     }

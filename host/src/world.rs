@@ -3,6 +3,7 @@
 use crate::backend::{Platform, cuda, sim};
 use crate::collective::Turn;
 use crate::config::{Backend, Settings};
+use crate::job::Job;
 use crate::processes::{Group, ProcessError, Processes};
 use crate::rendezvous::Round;
 use crate::session::Session;
@@ -18,7 +19,7 @@ use std::time::Duration;
 
 /// A number of PEs, numbered from 0, that share a symmetric heap.
 ///
-/// PEs are threads of this process. Where there are fewer devices than PEs, PEs share devices, and a collective launch gets
+/// PEs are threads of this process, or of the processes that a launcher has started ([`from_env`](Self::from_env)). Where there are fewer devices than PEs, PEs share devices, and a collective launch gets
 /// its part of one. OpenSHMEM `shmem_init`, NVSHMEM `nvshmem_init`; a World may be made, dropped and made again.
 ///
 /// ```
@@ -125,7 +126,7 @@ impl Builder {
     }
 
     /// With PEs in these processes, so many in this one as the settings say, or one.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the bootstrap is to come"))]
+    #[cfg(test)]
     pub(crate) fn processes(mut self, processes: Arc<dyn Processes>) -> Self {
         self.processes = OfProcesses(Some(processes));
         self
@@ -157,21 +158,29 @@ fn join(
         None => Ok((sim::Sim::start(settings, &group)? as Arc<dyn Platform>, group)),
         Some(_) => Err(ProcessError::Backend { backend }.into()),
     });
-    if let Err(error) = &joined
-        && processes.failure().is_none()
-    {
-        processes.fail(&error.to_string());
-    }
-    joined
+    let failed = |error| match (error, processes.failure()) {
+        (error, None) => {
+            processes.fail(&format!("{error}"));
+            error
+        }
+        // Which PE it would have had is not known yet where each process has several.
+        (Error::Process(ProcessError::Lost { .. } | ProcessError::Share { .. }), Some((pe, cause))) => {
+            Error::PeerFailed { pe, cause }
+        }
+        (error, Some(_)) => error,
+    };
+    joined.map_err(failed)
 }
 
 impl World {
-    /// A World as the environment asks for it:
+    /// A World as the environment asks for it. Under a launcher (`shmem-run`, torchrun, `mpirun`, `srun`) each process holds
+    /// one PE of the World, or `SHMEM_NPES` of them; without one, all PEs are threads of this process. On the simulator a seed
+    /// replays a run within one process only.
     ///
     /// | variable | default | meaning |
     /// |---|---|---|
     /// | `SHMEM_BACKEND` | `auto` | `cuda`, `sim`, or `auto`: GPUs if there are any |
-    /// | `SHMEM_NPES` | devices; simulator: 4 | PEs |
+    /// | `SHMEM_NPES` | devices; simulator: 4; under a launcher: 1 | PEs of this process |
     /// | `SHMEM_HEAP` | the device's memory; simulator: 1G | address space per PE: `512M`, `4G` |
     /// | `SHMEM_TIMEOUT` | 30 | seconds that a wait may last; 0: no limit |
     /// | `SHMEM_SIM_SEED` | 0 | which of the possible orders the simulator takes |
@@ -188,7 +197,7 @@ impl World {
         let text = |name: &str| std::env::var_os(name).map(|text| text.to_string_lossy().into_owned());
         Builder {
             settings: Settings::from_variables(text)?,
-            ..Self::builder()
+            processes: OfProcesses(Job::from_env()?),
         }
         .build()
     }
@@ -256,6 +265,12 @@ impl World {
             drop(watched);
             results
         });
+        if let Some(processes) = shared.group.processes()
+            && !shared.failed()
+            && let Err(cause) = processes.finish(shared.time_limit)
+        {
+            shared.fail(local.start, cause);
+        }
         // Errors of other PEs are echoes of the first one's.
         let first = shared
             .failure()

@@ -71,7 +71,9 @@ impl Processes for Member {
         self.job.failure.get().cloned()
     }
 
-    fn finish(&self) {}
+    fn finish(&self, _: Option<Duration>) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 /// Runs `f` on so many PEs in each of so many processes; their results by rank.
