@@ -122,7 +122,7 @@ impl Session {
             match missed {
                 Missed::Failed => self.world_failed(),
                 // What the processes know of the failure is better than that they can't be reached.
-                Missed::Lost(cause) => match self.shared.learn_failure() {
+                Missed::Lost(cause) => match self.shared.await_failure() {
                     true => self.world_failed(),
                     false => self.fatal(ProcessError::Lost { cause }.into()),
                 },

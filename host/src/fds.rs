@@ -33,6 +33,8 @@ const INTRODUCTION: Duration = Duration::from_secs(1);
 /// Where others find a process, and what they prove that they belong to it with.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Card {
+    /// Says in listings whose socket it is.
+    pid: u32,
     name: [u8; 16],
     token: [u8; 16],
 }
@@ -46,6 +48,7 @@ pub(crate) struct Door {
 impl Door {
     pub(crate) fn open() -> io::Result<Self> {
         let card = Card {
+            pid: std::process::id(),
             name: random()?,
             token: random()?,
         };
@@ -63,7 +66,7 @@ impl Card {
     /// An abstract name: it is in no file system, and gone with the process.
     fn address(&self) -> io::Result<SocketAddr> {
         let name: String = self.name.iter().map(|byte| format!("{byte:02x}")).collect();
-        SocketAddr::from_abstract_name(format!("shmem-{name}"))
+        SocketAddr::from_abstract_name(format!("shmem-{}-{name}", self.pid))
     }
 }
 

@@ -6,8 +6,16 @@ use shmem_bootstrap::{Bootstrap, BootstrapError, Settings};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
+/// What a launcher has started.
+pub(crate) enum Job {
+    /// One process.
+    Alone,
+    /// Several, which have found each other.
+    Joined(Arc<dyn Processes>),
+}
+
 /// This process's place in its job, until the World is over.
-pub(crate) struct Job {
+struct Place {
     rank: u32,
     size: u32,
     /// None once it has left. Only leaving takes it for itself: all other calls go side by side.
@@ -16,24 +24,36 @@ pub(crate) struct Job {
 
 impl Job {
     /// Joins the job that the environment tells of; None without a launcher.
-    pub(crate) fn from_env() -> Result<Option<Arc<dyn Processes>>, Error> {
+    pub(crate) fn from_env() -> Result<Option<Self>, Error> {
         let Some(settings) = Settings::from_env()? else {
             return Ok(None);
         };
-        let bootstrap = Bootstrap::join(&settings)?;
-        Ok(Some(Arc::new(Self {
+        if settings.size() == 1 {
+            return Ok(Some(Self::Alone));
+        }
+        let bootstrap = Bootstrap::join(&settings).map_err(|error| match error {
+            // Which PE it would have had is not known where each process has several.
+            BootstrapError::PeerFailed(failure) => Error::PeerFailed {
+                pe: failure.rank,
+                cause: failure.cause,
+            },
+            other => other.into(),
+        })?;
+        Ok(Some(Self::Joined(Arc::new(Place {
             rank: bootstrap.rank(),
             size: bootstrap.size(),
             bootstrap: RwLock::new(Some(bootstrap)),
-        })))
+        }))))
     }
+}
 
+impl Place {
     fn bootstrap(&self) -> RwLockReadGuard<'_, Option<Bootstrap>> {
         self.bootstrap.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Processes for Job {
+impl Processes for Place {
     fn rank(&self) -> u32 {
         self.rank
     }

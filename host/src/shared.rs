@@ -9,7 +9,13 @@ use shmem::Serial;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// In which a failure is known everywhere.
+pub(crate) const NEWS: Duration = Duration::from_secs(1);
+/// How often a process looks how the others are.
+pub(crate) const LOOK: Duration = Duration::from_millis(20);
 
 /// Worlds made so far.
 static WORLDS: AtomicU32 = AtomicU32::new(0);
@@ -63,6 +69,15 @@ impl Shared {
         {
             self.group.tell(failure.pe, &failure.cause);
         }
+    }
+
+    /// As [`learn_failure`](Self::learn_failure), for somebody who has lost the others: the news may be on their way.
+    pub(crate) fn await_failure(&self) -> bool {
+        let start = Instant::now();
+        while !self.learn_failure() && start.elapsed() < NEWS {
+            thread::sleep(LOOK);
+        }
+        self.failed()
     }
 
     /// Takes over what another process has failed with, if one has. True where the World has failed.

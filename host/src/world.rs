@@ -7,7 +7,7 @@ use crate::job::Job;
 use crate::processes::{Group, ProcessError, Processes};
 use crate::rendezvous::Round;
 use crate::session::Session;
-use crate::shared::Shared;
+use crate::shared::{LOOK, NEWS, Shared};
 use crate::{Error, Pe, wire};
 use std::any::Any;
 use std::fmt::{self, Display};
@@ -15,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A number of PEs, numbered from 0, that share a symmetric heap.
 ///
@@ -158,17 +158,28 @@ fn join(
         None => Ok((sim::Sim::start(settings, &group)? as Arc<dyn Platform>, group)),
         Some(_) => Err(ProcessError::Backend { backend }.into()),
     });
+    let is_echo = |error: &Error| {
+        matches!(
+            error,
+            Error::Process(ProcessError::Lost { .. } | ProcessError::Share { .. })
+        )
+    };
     let failed = |error| match (error, processes.failure()) {
         (error, None) => {
             processes.fail(&format!("{error}"));
             error
         }
         // Which PE it would have had is not known yet where each process has several.
-        (Error::Process(ProcessError::Lost { .. } | ProcessError::Share { .. }), Some((pe, cause))) => {
-            Error::PeerFailed { pe, cause }
-        }
+        (error, Some((pe, cause))) if is_echo(&error) => Error::PeerFailed { pe, cause },
         (error, Some(_)) => error,
     };
+    // A connection breaks before the news say why.
+    if joined.as_ref().is_err_and(is_echo) {
+        let start = Instant::now();
+        while processes.failure().is_none() && start.elapsed() < NEWS {
+            thread::sleep(LOOK);
+        }
+    }
     joined.map_err(failed)
 }
 
@@ -195,9 +206,18 @@ impl World {
     /// ```
     pub fn from_env() -> Result<Self, Error> {
         let text = |name: &str| std::env::var_os(name).map(|text| text.to_string_lossy().into_owned());
+        let mut settings = Settings::from_variables(text)?;
+        let processes = match Job::from_env()? {
+            None => None,
+            Some(Job::Alone) => {
+                settings.pes.get_or_insert(1);
+                None
+            }
+            Some(Job::Joined(processes)) => Some(processes),
+        };
         Builder {
-            settings: Settings::from_variables(text)?,
-            processes: OfProcesses(Job::from_env()?),
+            settings,
+            processes: OfProcesses(processes),
         }
         .build()
     }
@@ -315,9 +335,6 @@ where
     shared.rendezvous.wait_for_end(&**shared);
     result?.and(finished.map_err(E::from))
 }
-
-/// How often a process looks how the others are.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// Brings failures of other processes here, and those of this process's kernels to others, while `run` lasts.
 fn watch_processes(shared: &Shared, stop: &AtomicBool) {
