@@ -122,10 +122,8 @@ impl Session {
             match missed {
                 Missed::Failed => self.world_failed(),
                 // What the processes know of the failure is better than that they can't be reached.
-                Missed::Lost(cause) => match self.shared.await_failure() {
-                    true => self.world_failed(),
-                    false => self.fatal(ProcessError::Lost { cause }.into()),
-                },
+                Missed::Lost(_) if self.shared.await_failure() => self.world_failed(),
+                Missed::Lost(cause) => self.fatal(ProcessError::Lost { cause }.into()),
                 Missed::Ended(ended) => self.fatal(CollectiveError::PeerEnded { pe, call, ended }.into()),
                 Missed::TimeLimit(absent) => {
                     let limit = self.shared.time_limit.unwrap_or_default();

@@ -65,8 +65,8 @@ impl Door {
 impl Card {
     /// An abstract name: it is in no file system, and gone with the process.
     fn address(&self) -> io::Result<SocketAddr> {
-        let name: String = self.name.iter().map(|byte| format!("{byte:02x}")).collect();
-        SocketAddr::from_abstract_name(format!("shmem-{}-{name}", self.pid))
+        let name = u128::from_be_bytes(self.name);
+        SocketAddr::from_abstract_name(format!("shmem-{}-{name:032x}", self.pid))
     }
 }
 

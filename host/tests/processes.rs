@@ -115,6 +115,11 @@ struct Job(Vec<Child>);
 
 impl Job {
     fn start(scenario: &str, size: u32, pes: u32) -> Self {
+        Self::start_within(scenario, size, pes, 20)
+    }
+
+    /// All have so many seconds to find each other.
+    fn start_within(scenario: &str, size: u32, pes: u32, join_s: u32) -> Self {
         static JOBS: AtomicU32 = AtomicU32::new(0);
         let number = JOBS.fetch_add(1, Ordering::Relaxed);
         let root = format!("unix:shmem-test-{}-{number}", std::process::id());
@@ -125,7 +130,7 @@ impl Job {
                 .env("SHMEM_BACKEND", "sim")
                 .env("SHMEM_HEAP", "4M")
                 .env("SHMEM_TIMEOUT", "20")
-                .env("SHMEM_JOIN_TIMEOUT", "10")
+                .env("SHMEM_JOIN_TIMEOUT", join_s.to_string())
                 .env("SHMEM_NPES", pes.to_string())
                 .env("SHMEM_RANK", rank.to_string())
                 .env("SHMEM_SIZE", size.to_string())
@@ -267,7 +272,7 @@ fn the_others_end_when_one_is_killed_at_the_start() {
         let (size, draw) = (3, mix(seed));
         // Rank 0 is where the others meet: without it they look for it as long as they may.
         let victim = 1 + (draw % u64::from(size - 1)) as usize;
-        let mut job = Job::start("for-ever", size, 1);
+        let mut job = Job::start_within("for-ever", size, 1, 2);
         thread::sleep(Duration::from_micros(draw / 7 % 30_000));
         job.0[victim].kill().unwrap();
         for (rank, (_, text)) in job.wait(Duration::from_secs(15)).iter().enumerate() {

@@ -108,7 +108,7 @@ impl Config {
 /// of them map.
 ///
 /// A seed decides about the lanes of one process only: how fast the others are is chance, and so such a run can't be
-/// replayed. A process does not see what the others' lanes do: they are not checked, whatever [`Config::check`] says, and a
+/// replayed. A process does not see what the others' lanes do: they are not checked, whatever [`Config::check`](field@Config::check) says, and a
 /// lane that waits is not known to wait for ever; it ends at the time limit. Collective launches start when every PE of
 /// this process has made them.
 ///
