@@ -80,7 +80,7 @@ mod trace;
 mod world;
 
 pub use check::{Bug, BugKind, Party};
-pub use config::{Config, SimError};
+pub use config::{Config, Processes, SimError};
 pub use engine::{Blocked, Engine, StreamId};
 pub use explore::{Explored, Found, explore};
 pub use failure::Failure;

@@ -33,6 +33,9 @@ enum Task {
         /// How many PEs.
         #[arg(short = 'n', long = "pes")]
         pes: Option<u32>,
+        /// One process for each PE, through shmem-run.
+        #[arg(long)]
+        processes: bool,
         /// Where kernels run.
         #[arg(long, default_value = "auto")]
         backend: Backend,
@@ -99,10 +102,18 @@ fn main() -> anyhow::Result<()> {
         Task::Run {
             name,
             pes,
+            processes,
             backend,
             release,
             arguments,
-        } => examples::run(&name, pes, backend, release, &arguments),
+        } => {
+            let pes = if processes {
+                examples::Pes::Processes(pes.unwrap_or(4))
+            } else {
+                examples::Pes::Threads(pes)
+            };
+            examples::run(&name, &pes, backend, release, &arguments)
+        }
         Task::Test { full } => test::test(full),
         Task::Mutants { seeds, only, output } => mutants::mutants(seeds, only.as_deref(), output.as_deref()),
         Task::Gallery { seeds, reports, write } => gallery::gallery(seeds, reports, write),
