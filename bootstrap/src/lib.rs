@@ -56,3 +56,12 @@ pub use error::{BootstrapError, PeerFailure, Refusal};
 pub use secret::Secret;
 pub use settings::{Settings, Source};
 pub use socket::RootAddress;
+
+/// For `fuzz/`: not part of the API.
+#[doc(hidden)]
+pub mod fuzzing {
+    /// Feeds bytes to the decoder of messages, in pieces of `step`; panics if it does anything but accept or refuse them.
+    pub fn decode(bytes: &[u8], step: usize) {
+        crate::message::decode_anything(bytes, 1 << 16, step);
+    }
+}

@@ -122,6 +122,8 @@ impl Root {
     }
 
     fn serve(&mut self) {
+        // Of a job of one.
+        self.all_here();
         loop {
             self.tell_own();
             if self.ended() {
@@ -210,7 +212,7 @@ impl Root {
         if user.is_some_and(|user| self.job.secret.is_none() && user != rustix::process::geteuid().as_raw()) {
             return tracing::warn!(from, "a stranger's connection was dropped: another user");
         }
-        if socket.set_nonblocking().and_then(|()| socket.tune()).is_err() {
+        if socket.set_nonblocking().is_err() {
             return;
         }
         if self.strangers().count() >= STRANGERS + self.job.size as usize {
@@ -260,6 +262,9 @@ impl Root {
     fn enroll(&mut self, id: usize, rank: u32) {
         if let Some(c) = &mut self.connections[id] {
             c.rank = Some(rank);
+            if let Err(error) = c.socket.tune() {
+                tracing::debug!(rank, %error, "a connection without keepalive");
+            }
             c.input
                 .set_limit(self.job.longest_part + HANDSHAKE_FRAME.max(2 * crate::message::LONGEST_CAUSE));
         }
