@@ -290,6 +290,11 @@ impl Root {
     }
 
     fn receive(&mut self, id: usize) {
+        if self.connections[id].as_ref().is_some_and(|c| c.closing) {
+            // It was refused, and has gone before it could be told.
+            self.connections[id] = None;
+            return;
+        }
         let end = self.read(id);
         let Err(end) = end else { return };
         let Some(c) = &mut self.connections[id] else { return };
@@ -344,7 +349,10 @@ impl Root {
         let unexpected = || End::Broken("it sent a message that has no place here".into());
         let Some(rank) = self.connections[id].as_ref().and_then(|c| c.rank) else {
             return match message {
-                Message::Hello { .. } => self.hello(id, message),
+                hello @ Message::Hello { .. } => {
+                    self.hello(id, hello);
+                    Ok(())
+                }
                 _ => Err(unexpected()),
             };
         };
@@ -370,7 +378,7 @@ impl Root {
         }
     }
 
-    fn hello(&mut self, id: usize, hello: Message) -> Result<(), End> {
+    fn hello(&mut self, id: usize, hello: Message) {
         let Message::Hello {
             version,
             rank,
@@ -380,9 +388,9 @@ impl Root {
             tag,
         } = hello
         else {
-            return Ok(());
+            return;
         };
-        let Some(c) = &self.connections[id] else { return Ok(()) };
+        let Some(c) = &self.connections[id] else { return };
         let claim = Claim {
             rank,
             size,
@@ -413,14 +421,13 @@ impl Root {
                 c.closing = true;
             }
             self.flush(id);
-            return Ok(());
+            return;
         }
         let tag = claim.answer(self.job.secret.as_ref(), &tag);
         self.enroll(id, rank);
         self.names[rank as usize] = node;
         self.send(id, &Message::Welcome { tag });
         self.all_here();
-        Ok(())
     }
 
     fn all_here(&mut self) {

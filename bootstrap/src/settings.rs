@@ -82,7 +82,9 @@ pub struct Settings {
 
 const SHMEM: &str = "SHMEM_RANK, SHMEM_SIZE, SHMEM_ROOT";
 const TORCHRUN: &str = "RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT";
-const DEFAULT_LIMIT: Duration = Duration::from_secs(60);
+const DEFAULT_LIMIT: Duration = Duration::from_mins(1);
+/// The node's name must fit into the handshake.
+const LONGEST_NODE: usize = 512;
 /// Processes of one job: more than one server thread should serve.
 const LARGEST: u32 = 1 << 16;
 
@@ -285,8 +287,6 @@ impl Settings {
         if self.rank >= self.size {
             return refuse(rank, self.rank, format!("less than {size}={}", self.size));
         }
-        // The node's name must fit into the handshake.
-        const LONGEST_NODE: usize = 512;
         if let Some(node) = self.node.as_ref().filter(|n| n.len() > LONGEST_NODE) {
             let wanted = format!("at most {LONGEST_NODE} bytes");
             return Err(BootstrapError::Setting {

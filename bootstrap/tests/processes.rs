@@ -18,7 +18,7 @@ fn peer() {
         "forever" => forever(),
         "fails" => fails(),
         "leaves" => leaves(),
-        "sleeps" => Ok(std::thread::sleep(LIMIT)),
+        "impatient" => impatient(),
         other => panic!("{other}?"),
     };
     if let Err(error) = result {
@@ -90,6 +90,16 @@ fn fails() -> Result<(), BootstrapError> {
         std::process::exit(9);
     }
     job.barrier(LIMIT)
+}
+
+/// Until a call takes a second.
+fn impatient() -> Result<(), BootstrapError> {
+    let job = join()?;
+    println!("up");
+    loop {
+        job.barrier(Duration::from_secs(1))?;
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// An early return of one process.
@@ -430,5 +440,37 @@ fn a_process_that_never_comes_is_named() {
     for ended in all(children) {
         assert!(ended.out.contains("rank 3 has not come"), "{ended:?}");
         assert!(!ended.status.success());
+    }
+}
+
+/// A process that is stopped is not dead: the time limit finds it. Whoever is stopped, nobody waits longer.
+#[test]
+fn a_stopped_process_is_found_by_the_time_limit() {
+    use std::io::Read;
+    for (stopped, what) in [(1, "rank 1 has not come"), (0, "rank 0 does not answer")] {
+        let name = format!("unix:bootstrap-test-stopped-{}-{stopped}", std::process::id());
+        let mut children = by_variables(3, "impatient", |rank, command| {
+            command
+                .env("SHMEM_RANK", rank.to_string())
+                .env("SHMEM_SIZE", "3")
+                .env("SHMEM_ROOT", &name);
+        });
+        let mut frozen = children.remove(stopped);
+        let mut text = String::new();
+        while !text.contains("up") {
+            let mut byte = [0];
+            frozen.stdout.as_mut().unwrap().read_exact(&mut byte).unwrap();
+            text.push(byte[0].into());
+        }
+        let pid = frozen.id().to_string();
+        assert!(Command::new("kill").args(["-STOP", &pid]).status().unwrap().success());
+        let when = Instant::now();
+        for ended in all(children) {
+            assert!(ended.out.contains("error: ") && ended.out.contains(what), "{ended:?}");
+            let late = ended.when.duration_since(when);
+            assert!(late < Duration::from_secs(4), "after {late:?} {ended:?}");
+        }
+        frozen.kill().unwrap();
+        frozen.wait().unwrap();
     }
 }

@@ -77,16 +77,13 @@ pub(crate) fn watch(mut job: Job, mut signals: Signals, grace: Duration) -> u8 {
                 }
             }
             None => {
-                deadline = match deadline {
-                    Some((_, Next::Terminate)) => {
-                        to_all(&job, Signal::TERM);
-                        Some((Instant::now() + grace, Next::Kill))
-                    }
-                    _ => {
-                        to_all(&job, Signal::KILL);
-                        None
-                    }
-                }
+                deadline = if let Some((_, Next::Terminate)) = deadline {
+                    to_all(&job, Signal::TERM);
+                    Some((Instant::now() + grace, Next::Kill))
+                } else {
+                    to_all(&job, Signal::KILL);
+                    None
+                };
             }
         }
     }
