@@ -9,7 +9,7 @@
 //! | `message`, `socket` | what goes over which connection: [`RootAddress`] |
 //! | `node` | which processes are on one node |
 //! | `error` | [`BootstrapError`], [`PeerFailure`], [`Refusal`] |
-//! | `bin/shmem-run` | the launcher |
+//! | `bin/shmem-run` | the launcher; it gives rank 0 its listening socket, and a pipe to say who failed first |
 //!
 //! # What to know
 //! - **One connection per process**, to a thread in rank 0's process. It is for set-up and news: kilobytes, not data.

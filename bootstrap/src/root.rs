@@ -12,6 +12,7 @@ use crate::secret::{Nonce, Secret};
 use crate::socket::{Listener, Socket};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -32,6 +33,8 @@ pub(crate) struct Job {
     pub(crate) secret: Option<Secret>,
     pub(crate) node: String,
     pub(crate) longest_part: usize,
+    /// Gets the rank of the first process that fails: a launcher sees ends only, and who hears of a failure may end before who failed.
+    pub(crate) report: Option<Arc<File>>,
 }
 
 /// Starts the thread. `own` is the connection of rank 0's own process, which needs no handshake; when it closes, the thread ends.
@@ -509,6 +512,10 @@ impl Root {
             return;
         }
         tracing::warn!(rank = failure.rank, cause = failure.cause, "a process failed");
+        if let Some(report) = &self.job.report {
+            // The launcher may be gone.
+            let _ = writeln!(&**report, "{}", failure.rank);
+        }
         self.failure = Some(failure.clone());
         self.tell_own = Some(Instant::now() + LINGER / 2);
         self.send_where(&Message::Failed(failure), |rank| rank.is_some_and(|r| r != 0));
