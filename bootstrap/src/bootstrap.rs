@@ -129,6 +129,7 @@ impl Bootstrap {
                 secret: settings.secret_value().cloned(),
                 node,
                 longest_part: longest_part(size),
+                report: settings.report(),
             };
             let root = root::start(job, settings.listen()?, Socket::Unix(served))?;
             (Socket::Unix(own), Some(root), Frames::new(0))

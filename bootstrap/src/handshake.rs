@@ -30,7 +30,7 @@ impl From<io::Error> for Stop {
 /// Connects and shows the secret, again and again until the limit.
 pub(crate) fn reach(settings: &Settings, node: &str, begun: Instant) -> Result<(Socket, Frames), BootstrapError> {
     // A limit that never comes is a year.
-    let deadline = begun + settings.limit_value().min(Duration::from_secs(365 * 24 * 3600));
+    let deadline = begun + settings.limit_value().min(Duration::from_hours(365 * 24));
     let mut pause = PAUSE;
     loop {
         let cause = match attempt(settings, node, deadline) {

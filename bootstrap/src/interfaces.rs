@@ -3,6 +3,10 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Addresses of all interfaces that are up, but the loopback and addresses that are good on one link only; IPv4 first.
+#[allow(
+    clippy::cast_ptr_alignment,
+    reason = "the system aligns a socket address for its family"
+)]
 pub(crate) fn addresses() -> Vec<String> {
     let mut found = Vec::new();
     let mut list = std::ptr::null_mut();

@@ -9,7 +9,7 @@
 //! | `message`, `socket` | what goes over which connection: [`RootAddress`] |
 //! | `node` | which processes are on one node |
 //! | `error` | [`BootstrapError`], [`PeerFailure`], [`Refusal`] |
-//! | `bin/shmem-run` | the launcher |
+//! | `bin/shmem-run` | the launcher; it gives rank 0 its listening socket, and a pipe to say who failed first |
 //!
 //! # What to know
 //! - **One connection per process**, to a thread in rank 0's process. It is for set-up and news: kilobytes, not data.
@@ -56,3 +56,12 @@ pub use error::{BootstrapError, PeerFailure, Refusal};
 pub use secret::Secret;
 pub use settings::{Settings, Source};
 pub use socket::RootAddress;
+
+/// For `fuzz/`: not part of the API.
+#[doc(hidden)]
+pub mod fuzzing {
+    /// Feeds bytes to the decoder of messages, in pieces of `step`; panics if it does anything but accept or refuse them.
+    pub fn decode(bytes: &[u8], step: usize) {
+        crate::message::decode_anything(bytes, 1 << 16, step);
+    }
+}

@@ -392,3 +392,191 @@ impl Frames {
         Ok(Some(message))
     }
 }
+
+/// For the fuzz target and the test that does the same with fewer inputs: whatever comes, the decoder returns, holds no
+/// more than it must, and what it understands is written back as the same bytes.
+pub(crate) fn decode_anything(bytes: &[u8], limit: usize, step: usize) {
+    let mut frames = Frames::new(limit);
+    let mut understood = Vec::new();
+    for chunk in bytes.chunks(step.max(1)) {
+        frames.feed(chunk);
+        loop {
+            match frames.next() {
+                Ok(Some(message)) => understood.extend(message.encode()),
+                Ok(None) => break,
+                Err(_) => return assert!(bytes.starts_with(&understood)),
+            }
+        }
+        assert!(frames.buffer.len() <= limit + 4 + chunk.len());
+    }
+    assert!(bytes.starts_with(&understood));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn call() -> impl Strategy<Value = Call> {
+        prop_oneof![
+            Just(Call::Join),
+            Just(Call::Barrier),
+            Just(Call::AllGather),
+            any::<u32>().prop_map(|from| Call::Broadcast { from }),
+            Just(Call::Finish),
+        ]
+    }
+
+    fn failure() -> impl Strategy<Value = PeerFailure> {
+        (any::<u32>(), ".{0,40}").prop_map(|(rank, cause)| PeerFailure { rank, cause })
+    }
+
+    fn refusal() -> impl Strategy<Value = Refusal> {
+        prop_oneof![
+            Just(Refusal::WrongSecret),
+            any::<(u16, u16)>().prop_map(|(root, peer)| Refusal::Version { root, peer }),
+            any::<(u32, u32)>().prop_map(|(root, peer)| Refusal::Size { root, peer }),
+            any::<u32>().prop_map(|rank| Refusal::RankTaken { rank }),
+            failure().prop_map(Refusal::JobFailed),
+        ]
+    }
+
+    fn bytes() -> impl Strategy<Value = Vec<u8>> {
+        prop::collection::vec(any::<u8>(), 0..50)
+    }
+
+    fn message() -> impl Strategy<Value = Message> {
+        let list = |item| prop::collection::vec(item, 0..5);
+        prop_oneof![
+            any::<([u8; 8], u16, Nonce)>().prop_map(|(magic, version, nonce)| Message::Challenge {
+                magic,
+                version,
+                nonce
+            }),
+            (any::<(u16, u32, u32, Nonce, Tag)>(), ".{0,40}").prop_map(|((version, rank, size, nonce, tag), node)| {
+                Message::Hello {
+                    version,
+                    rank,
+                    size,
+                    node,
+                    nonce,
+                    tag,
+                }
+            }),
+            refusal().prop_map(Message::Refused),
+            any::<Tag>().prop_map(|tag| Message::Welcome { tag }),
+            prop::collection::vec(".{0,20}", 0..5).prop_map(|nodes| Message::Ready { nodes }),
+            (any::<u64>(), call(), bytes()).prop_map(|(number, call, data)| Message::Part { number, call, data }),
+            (any::<u64>(), list(bytes())).prop_map(|(number, parts)| Message::Complete { number, parts }),
+            (any::<(u32, u32)>(), call(), call()).prop_map(|((first, second), first_call, second_call)| {
+                Message::Mismatch {
+                    first,
+                    first_call,
+                    second,
+                    second_call,
+                }
+            }),
+            any::<u64>().prop_map(|number| Message::WhoIsMissing { number }),
+            any::<(u64, Vec<u32>)>().prop_map(|(number, ranks)| Message::Missing { number, ranks }),
+            ".{0,40}".prop_map(|cause| Message::Fail { cause }),
+            failure().prop_map(Message::Failed),
+            Just(Message::Bye),
+            Just(Message::AllDone),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn messages_come_back_however_the_stream_is_cut(
+            messages in prop::collection::vec(message(), 1..6),
+            step in 1_usize..100,
+        ) {
+            let stream: Vec<u8> = messages.iter().flat_map(Message::encode).collect();
+            let mut frames = Frames::new(1 << 16);
+            let mut back = Vec::new();
+            for chunk in stream.chunks(step) {
+                frames.feed(chunk);
+                while let Some(message) = frames.next().unwrap() {
+                    back.push(message);
+                }
+            }
+            prop_assert_eq!(back, messages);
+        }
+
+        #[test]
+        fn a_truncated_message_is_refused_or_waited_for(message in message(), keep in any::<prop::sample::Index>()) {
+            let whole = message.encode();
+            let mut cut = whole[..4 + keep.index(whole.len() - 4)].to_vec();
+            let mut frames = Frames::new(1 << 16);
+            frames.feed(&cut);
+            prop_assert_eq!(frames.next(), Ok(None));
+            // Also if its length says that it is whole.
+            let length = cut.len() as u32 - 4;
+            cut[..4].copy_from_slice(&length.to_le_bytes());
+            let mut frames = Frames::new(1 << 16);
+            frames.feed(&cut);
+            prop_assert!(frames.next().is_err());
+        }
+
+        /// The fuzz target's harness, for as long as a test may take.
+        #[test]
+        fn random_bytes_do_no_harm(noise in prop::collection::vec(any::<u8>(), 0..300), step in 1_usize..64) {
+            decode_anything(&noise, 1 << 10, step);
+        }
+
+        /// The same with one byte of a good message changed, and with frames whose length and kind are right.
+        #[test]
+        fn damaged_messages_do_no_harm(
+            message in message(),
+            at in any::<prop::sample::Index>(),
+            to in any::<u8>(),
+            noise in bytes(),
+            kind in 0_u8..20,
+        ) {
+            let mut damaged = message.encode();
+            let at = at.index(damaged.len());
+            damaged[at] = to;
+            decode_anything(&damaged, 1 << 16, 1 << 16);
+            let mut framed = (noise.len() as u32 + 1).to_le_bytes().to_vec();
+            framed.push(kind);
+            framed.extend(noise);
+            decode_anything(&framed, 1 << 16, 7);
+        }
+    }
+
+    #[test]
+    fn a_long_cause_is_cut_between_characters() {
+        let long = "\u{20ac}".repeat(LONGEST_CAUSE);
+        let mut frames = Frames::new(2 * LONGEST_CAUSE);
+        frames.feed(&Message::Fail { cause: long }.encode());
+        let Some(Message::Fail { cause }) = frames.next().unwrap() else {
+            panic!("no message")
+        };
+        assert_eq!(cause.len(), LONGEST_CAUSE / 3 * 3);
+    }
+
+    #[test]
+    fn a_count_that_cannot_be_takes_no_memory() {
+        let mut complete = Message::Complete {
+            number: 1,
+            parts: Vec::new(),
+        }
+        .encode();
+        let at = complete.len() - 4;
+        complete[at..].copy_from_slice(&u32::MAX.to_le_bytes());
+        let mut frames = Frames::new(1 << 10);
+        frames.feed(&complete);
+        assert_eq!(frames.next(), Err(Malformed::Fields { kind: 7 }));
+        let mut frames = Frames::new(1 << 10);
+        frames.feed(b"GET / HTTP/1.1");
+        assert_eq!(
+            frames.next(),
+            Err(Malformed::TooLong {
+                length: 0x2054_4547,
+                limit: 1 << 10
+            })
+        );
+    }
+}

@@ -230,10 +230,10 @@ impl Client {
         let words = self.error_string.map(|f| {
             // SAFETY: it returns a constant string, or null.
             let text = unsafe { f(status) };
-            // SAFETY: not null, and a string that is never freed.
             if text.is_null() {
                 String::new()
             } else {
+                // SAFETY: not null, and a string that is never freed.
                 unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
             }
         });

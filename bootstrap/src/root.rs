@@ -12,6 +12,7 @@ use crate::secret::{Nonce, Secret};
 use crate::socket::{Listener, Socket};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -32,6 +33,8 @@ pub(crate) struct Job {
     pub(crate) secret: Option<Secret>,
     pub(crate) node: String,
     pub(crate) longest_part: usize,
+    /// Gets the rank of the first process that fails: a launcher sees ends only, and who hears of a failure may end before who failed.
+    pub(crate) report: Option<Arc<File>>,
 }
 
 /// Starts the thread. `own` is the connection of rank 0's own process, which needs no handshake; when it closes, the thread ends.
@@ -122,6 +125,8 @@ impl Root {
     }
 
     fn serve(&mut self) {
+        // Of a job of one.
+        self.all_here();
         loop {
             self.tell_own();
             if self.ended() {
@@ -210,7 +215,7 @@ impl Root {
         if user.is_some_and(|user| self.job.secret.is_none() && user != rustix::process::geteuid().as_raw()) {
             return tracing::warn!(from, "a stranger's connection was dropped: another user");
         }
-        if socket.set_nonblocking().and_then(|()| socket.tune()).is_err() {
+        if socket.set_nonblocking().is_err() {
             return;
         }
         if self.strangers().count() >= STRANGERS + self.job.size as usize {
@@ -260,6 +265,9 @@ impl Root {
     fn enroll(&mut self, id: usize, rank: u32) {
         if let Some(c) = &mut self.connections[id] {
             c.rank = Some(rank);
+            if let Err(error) = c.socket.tune() {
+                tracing::debug!(rank, %error, "a connection without keepalive");
+            }
             c.input
                 .set_limit(self.job.longest_part + HANDSHAKE_FRAME.max(2 * crate::message::LONGEST_CAUSE));
         }
@@ -285,6 +293,11 @@ impl Root {
     }
 
     fn receive(&mut self, id: usize) {
+        if self.connections[id].as_ref().is_some_and(|c| c.closing) {
+            // It was refused, and has gone before it could be told.
+            self.connections[id] = None;
+            return;
+        }
         let end = self.read(id);
         let Err(end) = end else { return };
         let Some(c) = &mut self.connections[id] else { return };
@@ -339,7 +352,10 @@ impl Root {
         let unexpected = || End::Broken("it sent a message that has no place here".into());
         let Some(rank) = self.connections[id].as_ref().and_then(|c| c.rank) else {
             return match message {
-                Message::Hello { .. } => self.hello(id, message),
+                hello @ Message::Hello { .. } => {
+                    self.hello(id, hello);
+                    Ok(())
+                }
                 _ => Err(unexpected()),
             };
         };
@@ -365,7 +381,7 @@ impl Root {
         }
     }
 
-    fn hello(&mut self, id: usize, hello: Message) -> Result<(), End> {
+    fn hello(&mut self, id: usize, hello: Message) {
         let Message::Hello {
             version,
             rank,
@@ -375,9 +391,9 @@ impl Root {
             tag,
         } = hello
         else {
-            return Ok(());
+            return;
         };
-        let Some(c) = &self.connections[id] else { return Ok(()) };
+        let Some(c) = &self.connections[id] else { return };
         let claim = Claim {
             rank,
             size,
@@ -408,14 +424,13 @@ impl Root {
                 c.closing = true;
             }
             self.flush(id);
-            return Ok(());
+            return;
         }
         let tag = claim.answer(self.job.secret.as_ref(), &tag);
         self.enroll(id, rank);
         self.names[rank as usize] = node;
         self.send(id, &Message::Welcome { tag });
         self.all_here();
-        Ok(())
     }
 
     fn all_here(&mut self) {
@@ -497,6 +512,10 @@ impl Root {
             return;
         }
         tracing::warn!(rank = failure.rank, cause = failure.cause, "a process failed");
+        if let Some(report) = &self.job.report {
+            // The launcher may be gone.
+            let _ = writeln!(&**report, "{}", failure.rank);
+        }
         self.failure = Some(failure.clone());
         self.tell_own = Some(Instant::now() + LINGER / 2);
         self.send_where(&Message::Failed(failure), |rank| rank.is_some_and(|r| r != 0));

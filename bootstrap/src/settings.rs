@@ -5,6 +5,8 @@ use crate::pmix;
 use crate::secret::Secret;
 use crate::socket::{Listener, RootAddress, is_loopback};
 use rustix::fd::{BorrowedFd, OwnedFd};
+use std::fs::File;
+use std::os::unix::fs::FileTypeExt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -78,11 +80,15 @@ pub struct Settings {
     node: Option<String>,
     source: Source,
     listener: Option<Arc<Listener>>,
+    /// Where rank 0 tells shmem-run who failed first.
+    report: Option<Arc<File>>,
 }
 
 const SHMEM: &str = "SHMEM_RANK, SHMEM_SIZE, SHMEM_ROOT";
 const TORCHRUN: &str = "RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT";
-const DEFAULT_LIMIT: Duration = Duration::from_secs(60);
+const DEFAULT_LIMIT: Duration = Duration::from_mins(1);
+/// The node's name must fit into the handshake.
+const LONGEST_NODE: usize = 512;
 /// Processes of one job: more than one server thread should serve.
 const LARGEST: u32 = 1 << 16;
 
@@ -98,6 +104,7 @@ impl Settings {
             node: None,
             source: Source::Program,
             listener: None,
+            report: None,
         }
     }
 
@@ -161,7 +168,10 @@ impl Settings {
         settings.source = Source::Shmem;
         settings.secret = secret(get)?;
         if let Some(fd) = get("SHMEM_ROOT_FD").filter(|_| rank == 0) {
-            settings.listener = Some(Arc::new(inherited("SHMEM_ROOT_FD", &fd)?));
+            settings.listener = Some(Arc::new(listener("SHMEM_ROOT_FD", &fd)?));
+        }
+        if let Some(fd) = get("SHMEM_REPORT_FD").filter(|_| rank == 0) {
+            settings.report = report("SHMEM_REPORT_FD", &fd)?.map(Arc::new);
         }
         Ok(settings)
     }
@@ -258,6 +268,10 @@ impl Settings {
         self.secret.as_ref()
     }
 
+    pub(crate) fn report(&self) -> Option<Arc<File>> {
+        self.report.clone()
+    }
+
     pub(crate) fn limit_value(&self) -> Duration {
         self.limit
     }
@@ -285,8 +299,6 @@ impl Settings {
         if self.rank >= self.size {
             return refuse(rank, self.rank, format!("less than {size}={}", self.size));
         }
-        // The node's name must fit into the handshake.
-        const LONGEST_NODE: usize = 512;
         if let Some(node) = self.node.as_ref().filter(|n| n.len() > LONGEST_NODE) {
             let wanted = format!("at most {LONGEST_NODE} bytes");
             return Err(BootstrapError::Setting {
@@ -358,24 +370,34 @@ fn limit(get: &dyn Fn(&str) -> Option<String>) -> Result<Duration, BootstrapErro
     }
 }
 
-/// A copy of a descriptor that the process was started with. The original stays open, for a later job of this process, but is not handed
-/// on to its children.
-fn inherited(name: &'static str, text: &str) -> Result<Listener, BootstrapError> {
+/// The listening socket that the process was started with.
+fn listener(name: &'static str, text: &str) -> Result<Listener, BootstrapError> {
     let refuse = |cause: String| BootstrapError::Setting {
         name,
         value: text.into(),
         wanted: format!("the number of a listening TCP socket that the process was started with ({cause})"),
     };
-    let fd: i32 = number(name, text)?;
-    if fd <= 2 {
-        return Err(refuse("0 to 2 are input and output".into()));
+    let fd = inherited(number(name, text)?).map_err(refuse)?;
+    Listener::from_fd(fd).map_err(|e| refuse(e.to_string()))
+}
+
+/// The pipe to shmem-run. A process that has only its variable, from a process of the job that started it, has nothing to report.
+fn report(name: &'static str, text: &str) -> Result<Option<File>, BootstrapError> {
+    let file = inherited(number(name, text)?).ok().map(File::from);
+    Ok(file.filter(|f| f.metadata().is_ok_and(|about| about.file_type().is_fifo())))
+}
+
+/// A copy of a descriptor that the process was started with. The original stays open, for a later job of this process, but is not handed
+/// on to its children.
+fn inherited(number: i32) -> Result<OwnedFd, String> {
+    if number <= 2 {
+        return Err("0 to 2 are input and output".into());
     }
     // SAFETY: the number is not -1; if nothing is open there, the calls below say so, and nothing else is done with it.
-    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-    let copy: OwnedFd = rustix::io::fcntl_dupfd_cloexec(fd, 3).map_err(|e| refuse(e.to_string()))?;
-    let listener = Listener::from_fd(copy).map_err(|e| refuse(e.to_string()))?;
-    rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC).map_err(|e| refuse(e.to_string()))?;
-    Ok(listener)
+    let fd = unsafe { BorrowedFd::borrow_raw(number) };
+    let copy = rustix::io::fcntl_dupfd_cloexec(fd, 3).map_err(|e| e.to_string())?;
+    rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC).map_err(|e| e.to_string())?;
+    Ok(copy)
 }
 
 #[cfg(test)]

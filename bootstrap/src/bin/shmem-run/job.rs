@@ -6,7 +6,7 @@ use anyhow::Context;
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use shmem_bootstrap::Secret;
 use std::ffi::{OsStr, OsString};
-use std::io;
+use std::io::{self, PipeReader};
 use std::net::TcpListener;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
@@ -28,6 +28,8 @@ pub(crate) struct Job {
     pub(crate) processes: Vec<Process>,
     pub(crate) output: Vec<JoinHandle<()>>,
     pub(crate) guard: Guard,
+    /// Rank 0 writes who failed first.
+    pub(crate) reports: PipeReader,
 }
 
 impl Drop for Job {
@@ -47,7 +49,9 @@ pub(crate) fn start(n: u32, command: &[OsString], prefix: bool, guard: Guard) ->
     let listener = TcpListener::bind(("127.0.0.1", 0)).context("no port on 127.0.0.1")?;
     let root = listener.local_addr()?.to_string();
     let secret = Secret::random()?;
+    let (reports, report) = std::io::pipe()?;
     let mut job = Job {
+        reports,
         processes: Vec::new(),
         output: Vec::new(),
         guard,
@@ -62,17 +66,19 @@ pub(crate) fn start(n: u32, command: &[OsString], prefix: bool, guard: Guard) ->
             .env("SHMEM_SECRET", OsStr::from_bytes(secret.reveal()))
             .env_remove("SHMEM_SECRET_FILE")
             .env_remove("SHMEM_ROOT_FD")
+            .env_remove("SHMEM_REPORT_FD")
             .stdin(stdin(rank))
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0);
-        let socket = (rank == 0).then(|| listener.as_raw_fd());
-        if let Some(socket) = socket {
+        let handed_on = (rank == 0).then(|| [listener.as_raw_fd(), report.as_raw_fd()]);
+        if let Some([socket, report]) = handed_on {
             command.env("SHMEM_ROOT_FD", socket.to_string());
+            command.env("SHMEM_REPORT_FD", report.to_string());
         }
         let parent = rustix::process::getpid();
         // SAFETY: between fork and exec only system calls are made.
-        unsafe { command.pre_exec(move || prepare(parent, socket)) };
+        unsafe { command.pre_exec(move || prepare(parent, handed_on)) };
         let mut child = command
             .spawn()
             .with_context(|| format!("{} can't be started", program.display()))?;
@@ -104,16 +110,16 @@ fn stdin(rank: u32) -> Stdio {
 }
 
 /// In the new process.
-fn prepare(parent: Pid, socket: Option<RawFd>) -> io::Result<()> {
+fn prepare(parent: Pid, handed_on: Option<[RawFd; 2]>) -> io::Result<()> {
     // If shmem-run is killed, so is this. (The thread that starts processes is the main one, whose end this is about.)
     set_parent_process_death_signal(Some(Signal::KILL))?;
     if getppid() != Some(parent) {
         return Err(io::Error::other("shmem-run has ended"));
     }
-    if let Some(socket) = socket {
-        // SAFETY: the listener's number, which is open until all processes are started, and the same here.
-        let socket = unsafe { rustix::fd::BorrowedFd::borrow_raw(socket) };
-        rustix::io::fcntl_setfd(socket, rustix::io::FdFlags::empty())?;
+    for fd in handed_on.into_iter().flatten() {
+        // SAFETY: the socket's and the pipe's numbers, which are open until all processes are started, and the same here.
+        let fd = unsafe { rustix::fd::BorrowedFd::borrow_raw(fd) };
+        rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::empty())?;
     }
     Ok(())
 }

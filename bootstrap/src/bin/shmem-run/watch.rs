@@ -5,6 +5,7 @@ use anyhow::Context;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
+use std::io::{BufRead, BufReader};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,8 @@ enum Event {
     /// This process of the list has ended, and is still to be reaped.
     Ended(usize),
     Signal(i32),
+    /// Rank 0 says that this rank failed first.
+    Failed(u32),
 }
 
 /// The signals that are passed on.
@@ -51,8 +54,20 @@ pub(crate) fn watch(mut job: Job, mut signals: Signals, grace: Duration) -> u8 {
             let _ = events.send(Event::Ended(at));
         });
     }
+    if let Ok(reports) = job.reports.try_clone() {
+        // Waited for with the last lines: it ends with rank 0.
+        job.output.push(std::thread::spawn(move || {
+            let ranks = BufReader::new(reports)
+                .lines()
+                .map_while(Result::ok)
+                .filter_map(|l| l.parse().ok());
+            let _ = ranks.map(Event::Failed).try_for_each(|e| events.send(e));
+        }));
+    }
     let mut left = job.processes.len();
     let mut code = 0;
+    let mut codes = vec![0; left];
+    let mut first = None;
     let mut deadline: Option<(Instant, Next)> = None;
     while left > 0 {
         let event = match deadline {
@@ -62,12 +77,14 @@ pub(crate) fn watch(mut job: Job, mut signals: Signals, grace: Duration) -> u8 {
         match event {
             Some(Event::Ended(at)) => {
                 let ended = reap(&mut job, at);
+                codes[at] = ended;
                 left -= 1;
                 if ended != 0 && code == 0 {
                     code = ended;
                     deadline.get_or_insert((Instant::now() + grace, Next::Terminate));
                 }
             }
+            Some(Event::Failed(rank)) => first = first.or(Some(rank)),
             Some(Event::Signal(number)) => {
                 if let Some(s) = Signal::from_named_raw(number) {
                     to_all(&job, s);
@@ -77,16 +94,13 @@ pub(crate) fn watch(mut job: Job, mut signals: Signals, grace: Duration) -> u8 {
                 }
             }
             None => {
-                deadline = match deadline {
-                    Some((_, Next::Terminate)) => {
-                        to_all(&job, Signal::TERM);
-                        Some((Instant::now() + grace, Next::Kill))
-                    }
-                    _ => {
-                        to_all(&job, Signal::KILL);
-                        None
-                    }
-                }
+                deadline = if let Some((_, Next::Terminate)) = deadline {
+                    to_all(&job, Signal::TERM);
+                    Some((Instant::now() + grace, Next::Kill))
+                } else {
+                    to_all(&job, Signal::KILL);
+                    None
+                };
             }
         }
     }
@@ -94,7 +108,17 @@ pub(crate) fn watch(mut job: Job, mut signals: Signals, grace: Duration) -> u8 {
     // A thread that only waits has nothing to say.
     let _ = passes.join();
     finish_output(&mut job);
-    code
+    // Reports were written before their processes ended.
+    while let Ok(event) = next.try_recv() {
+        if let Event::Failed(rank) = event {
+            first = first.or(Some(rank));
+        }
+    }
+    let cause = first
+        .and_then(|rank| codes.get(rank as usize))
+        .copied()
+        .filter(|code| *code != 0);
+    cause.unwrap_or(code)
 }
 
 fn to_all(job: &Job, s: Signal) {
