@@ -1,11 +1,11 @@
 //! Calls that every PE makes: how they find out that they do.
 
-use crate::Error;
 use crate::heap::AllocRequest;
 use crate::rendezvous::Missed;
 use crate::session::Session;
+use crate::{Error, ProcessError, Site};
+use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,15 +69,15 @@ pub enum CollectiveError {
 }
 
 /// What a PE brings to a rendezvous.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Turn {
     pub(crate) call: Call,
-    pub(crate) site: &'static Location<'static>,
+    pub(crate) site: Site,
     /// Blocks of the symmetric heap that the PE has dropped and that its streams no longer use.
     pub(crate) dropped: Vec<u64>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Call {
     /// Before a closure begins.
     Start,
@@ -85,7 +85,7 @@ pub(crate) enum Call {
     /// The heap was full: the second try, after all streams have drained.
     Reclaim,
     /// Whether the PE's memory for the allocation is there.
-    Ready(Result<(), Error>),
+    Ready(#[serde(with = "crate::wire::outcome")] Result<(), Error>),
     Barrier,
 }
 
@@ -102,12 +102,12 @@ impl fmt::Display for Turn {
 
 impl Session {
     /// Meets the other PEs in the same call. Applies what they have dropped to this PE's book of the heap.
-    pub(crate) fn meet(&self, call: Call, site: &'static Location<'static>) -> Result<Arc<[Turn]>, Error> {
+    pub(crate) fn meet(&self, call: Call, site: &Site) -> Result<Arc<[Turn]>, Error> {
         self.check()?;
         self.sweep();
         let turn = Turn {
             call,
-            site,
+            site: site.clone(),
             dropped: self.unused_blocks(),
         };
         let name = turn.to_string();
@@ -121,6 +121,9 @@ impl Session {
             let (pe, call) = (self.pe, name);
             match missed {
                 Missed::Failed => self.world_failed(),
+                // What the processes know of the failure is better than that they can't be reached.
+                Missed::Lost(_) if self.shared.await_failure() => self.world_failed(),
+                Missed::Lost(cause) => self.fatal(ProcessError::Lost { cause }.into()),
                 Missed::Ended(ended) => self.fatal(CollectiveError::PeerEnded { pe, call, ended }.into()),
                 Missed::TimeLimit(absent) => {
                     let limit = self.shared.time_limit.unwrap_or_default();

@@ -8,7 +8,9 @@ use crate::fault::DeviceFault;
 use crate::heap::HeapError;
 use crate::images::ImageError;
 use crate::launch::LaunchError;
-use std::panic::Location;
+use crate::processes::ProcessError;
+use crate::site::Site;
+use shmem_bootstrap::BootstrapError;
 use std::time::Duration;
 
 /// Any error of this crate.
@@ -41,6 +43,12 @@ pub enum Error {
     /// A launch was refused; nothing was enqueued.
     #[error(transparent)]
     Launch(#[from] LaunchError),
+    /// The other processes of the job could not be reached.
+    #[error(transparent)]
+    Bootstrap(#[from] BootstrapError),
+    /// The processes don't fit together, or lost each other.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
     /// The PEs disagree about a call that all of them make.
     #[error(transparent)]
     Collective(#[from] CollectiveError),
@@ -98,7 +106,7 @@ pub enum Error {
         /// Whose buffers.
         pe: u32,
         /// Where they were asked for, and their bytes.
-        left: Vec<(&'static Location<'static>, u64)>,
+        left: Vec<(Site, u64)>,
     },
     /// The operating system refused a thread for a PE.
     #[error("can't start a thread for PE {pe}: {cause}")]
@@ -121,6 +129,7 @@ impl Error {
                 | Self::TimeLimit { .. }
                 | Self::Deadlock { .. }
                 | Self::Bug(_)
+                | Self::Process(_)
                 | Self::Collective(
                     CollectiveError::PeerEnded { .. }
                         | CollectiveError::TimeLimit { .. }
@@ -130,7 +139,7 @@ impl Error {
     }
 }
 
-fn left_text(left: &[(&'static Location<'static>, u64)]) -> String {
-    let one = |(site, bytes): &(&Location<'_>, u64)| format!("{bytes} bytes from {site}");
+fn left_text(left: &[(Site, u64)]) -> String {
+    let one = |(site, bytes): &(Site, u64)| format!("{bytes} bytes from {site}");
     left.iter().map(one).collect::<Vec<_>>().join(", ")
 }

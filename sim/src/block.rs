@@ -258,7 +258,6 @@ impl Block {
             && let Some(check) = &self.world.check
         {
             check.end(self.number);
-            self.shared.each(|start, bytes| check.forget(start, bytes));
         }
         let mut waiting = state.meeting.get();
         while waiting != 0 {
@@ -269,6 +268,15 @@ impl Block {
         }
         self.recheck_barriers(thread);
         self.live.get() == 0
+    }
+}
+
+impl Block {
+    /// Its shared memory is gone.
+    pub(crate) fn forget_shared(&self) {
+        if let Some(check) = &self.world.check {
+            self.shared.each(|start, bytes| check.forget(start, bytes));
+        }
     }
 }
 

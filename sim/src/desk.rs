@@ -6,6 +6,7 @@
 use crate::failure::Failure;
 use crate::hosts::{Doing, Gangs, Host};
 use crate::kernel::KernelJob;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -55,12 +56,21 @@ pub(crate) struct News {
 
 /// The host's side.
 impl Desk {
-    pub(crate) fn new(pes: u32) -> Self {
+    /// The hosts of PEs that are not `local` are in other processes.
+    pub(crate) fn new(pes: u32, local: Range<u32>) -> Self {
         Self {
             state: Mutex::new(State {
                 orders: Vec::new(),
-                hosts: (0..pes).map(|_| Host::new()).collect(),
-                gangs: Gangs::new(pes),
+                hosts: (0..pes)
+                    .map(|pe| {
+                        if local.contains(&pe) {
+                            Host::new()
+                        } else {
+                            Host::elsewhere()
+                        }
+                    })
+                    .collect(),
+                gangs: Gangs::new(local.len() as u32),
                 told: None,
                 failure: None,
                 shutdown: false,

@@ -75,8 +75,8 @@ impl Engine {
     pub fn new(config: Config) -> Result<Self, SimError> {
         config.check()?;
         panics::install_hook();
-        let desk = Arc::new(Desk::new(config.pes));
-        let heaps = Arc::new(Heaps::new(config.pes, config.heap_bytes)?);
+        let desk = Arc::new(Desk::new(config.pes, config.local()));
+        let heaps = Arc::new(Heaps::of(&config)?);
         let (ready, made) = mpsc::sync_channel(1);
         let (thread_desk, thread_heaps) = (Arc::clone(&desk), Arc::clone(&heaps));
         let thread = thread::Builder::new()
@@ -245,7 +245,7 @@ pub(crate) fn run_here(config: &Config, jobs: impl Iterator<Item = KernelJob>) -
     };
     config.check().map_err(unmade)?;
     panics::install_hook();
-    let desk = Arc::new(Desk::new(config.pes));
+    let desk = Arc::new(Desk::new(config.pes, 0..config.pes));
     let heaps = Arc::new(Heaps::new(config.pes, config.heap_bytes).map_err(unmade)?);
     let _watch = overflow::Watch::new().map_err(unmade)?;
     let world = World::new(config, Arc::clone(&heaps)).map_err(unmade)?;

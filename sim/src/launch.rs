@@ -360,6 +360,8 @@ impl Launch {
         }
         let net = &self.world.net;
         net.block_ends(block.home.pe, std::ptr::from_ref(block).addr());
+        // Only now: what was read last may be what the checker looks for.
+        block.forget_shared();
         self.resident.borrow_mut()[block.home.slot as usize] = None;
         self.free_slots.borrow_mut().push(block.home.slot);
         let part = &self.parts[block.home.part];

@@ -11,6 +11,7 @@
 //! | `block`, `meet`, `lane`, `machine` | warps, barriers, coroutines, what a lane's calls do |
 //! | `check` | the happens-before checker: finds missing fences, waits and syncs |
 //! | `net`, `memory` | when an operation takes effect at another PE, and the memory it changes |
+//! | `cut` | one call left out, by `SHMEM_SIM_SKIP` |
 //! | `breaks` | what a lane meets of [`Fault`]s |
 //! | `choices`, `rng`, `clock` | random decisions, by number; simulated time |
 //! | `stack`, `overflow`, `panics` | stacks of lanes, and what becomes of kernels that leave theirs or panic |
@@ -50,6 +51,7 @@ mod choices;
 mod clock;
 mod cluster;
 mod config;
+mod cut;
 mod desk;
 mod engine;
 mod explore;
@@ -78,7 +80,7 @@ mod trace;
 mod world;
 
 pub use check::{Bug, BugKind, Party};
-pub use config::{Config, SimError};
+pub use config::{Config, Processes, SimError};
 pub use engine::{Blocked, Engine, StreamId};
 pub use explore::{Explored, Found, explore};
 pub use failure::Failure;

@@ -3,6 +3,7 @@
 use crate::block::{Block, bits};
 use crate::check::{self, Channel, Checker, Issue, Kind, Order, Run};
 use crate::choices::Sequence;
+use crate::cut::Part;
 use crate::lane::{Lane, SYNC, Wait};
 use crate::memory;
 use crate::net::{Local, Origin, Remote, Team};
@@ -35,6 +36,21 @@ impl Lane {
         {
             look(check, &mut self.order.borrow_mut());
             self.end_if_failed();
+        }
+    }
+
+    /// Notes a part of a call; whether it is to do nothing.
+    fn leaves_out(&self, part: Part, at: At) -> bool {
+        self.world().cut.as_ref().is_some_and(|cut| {
+            cut.pass(part, at);
+            cut.leaves_out(at)
+        })
+    }
+
+    /// Notes an operation on data, which is never left out.
+    fn moves_data(&self, at: At) {
+        if let Some(cut) = &self.world().cut {
+            cut.pass(Part::Data, at);
         }
     }
 
@@ -128,11 +144,11 @@ impl Lane {
         update: SignalUpdate,
         to: Peer,
         team: Option<Team>,
-        checked: Option<Rc<check::Op>>,
+        checked: Option<&Rc<check::Op>>,
         at: At,
     ) {
         self.count_call(at);
-        let origin = self.origin(to.ctx, at, checked.as_ref());
+        let origin = self.origin(to.ctx, at, checked);
         let to = self.remote(to.pe, update.offset, 8, at);
         self.world().net.signal(origin, to.pe, update, team);
         self.end_if_failed();
@@ -172,8 +188,50 @@ impl Lane {
     /// The sync of a call that every member makes.
     fn sync_in(&self, call: &'static str, group: Group, at: At) {
         self.call.set(call);
-        self.sync(group, at);
+        self.sync_lanes(group, at);
         self.call.set(SYNC);
+    }
+
+    /// Waits until every member has come.
+    fn sync_lanes(&self, group: Group, at: At) {
+        if self.must_not_wait() {
+            return;
+        }
+        let _span = match group {
+            Group::Thread => None,
+            _ => Some(self.span_of(sync_name(group), group, at)),
+        };
+        match group {
+            Group::Thread => {}
+            Group::Warp(mask) => self.meet(mask, None, at),
+            Group::Block => {
+                let block = self.block();
+                self.wait.set(Wait::Barrier);
+                self.at.set(Some(at));
+                self.wait_unless(block.arrive(self.rank), at);
+            }
+            Group::Warps { first, count } => {
+                let (block, warp) = (self.block(), self.rank / 32);
+                if !(first..first + count).contains(&warp) || first + count > block.warps.len() as u32 {
+                    let message =
+                        format!("warp {warp} calls for {count} warps from {first} on, which it is not one of");
+                    self.misuse(at, message);
+                }
+                self.wait.set(Wait::Warps { first, count });
+                self.at.set(Some(at));
+                self.wait_unless(block.arrive_at_warps(self.rank, first, count), at);
+            }
+            Group::Cluster => {
+                self.wait.set(Wait::Cluster);
+                self.at.set(Some(at));
+                self.wait_unless(self.block().arrive_at_cluster(self.rank), at);
+            }
+            Group::Grid => {
+                self.wait.set(Wait::Grid);
+                self.at.set(Some(at));
+                self.wait_unless(self.block().arrive_at_grid(self.rank), at);
+            }
+        }
     }
 
     /// What each lane of a tile has put in the put_signal under way.
@@ -308,58 +366,30 @@ fn sync_name(group: Group) -> &'static str {
 /// Calls of a lane that don't wait, between two times that it gives way.
 pub(crate) const CALLS: u32 = 1 << 14;
 
-/// A member's part of the bytes of a transfer: whole elements, one run each.
-fn share(transfer: &Transfer) -> Range<u64> {
-    let element = u64::from(transfer.element.max(1));
-    let per_member = (transfer.bytes / element).div_ceil(transfer.size.max(1).into());
+/// A member's part of the bytes of a transfer: whole elements, one run each. The contract does not say which, so it is the
+/// seed that does: no program may count on a member moving what it has written itself.
+fn share(transfer: &Transfer, seed: u64) -> Range<u64> {
+    let (element, size) = (u64::from(transfer.element.max(1)), u64::from(transfer.size.max(1)));
+    let per_member = (transfer.bytes / element).div_ceil(size);
+    // The same for all members of a call.
+    let turned = (seed ^ transfer.remote ^ transfer.bytes).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    let rank = (u64::from(transfer.rank) + turned) % size;
     let at = |rank: u64| (rank * per_member * element).min(transfer.bytes);
-    at(transfer.rank.into())..at(u64::from(transfer.rank) + 1)
+    at(rank)..at(rank + 1)
 }
 
 impl Machine for Lane {
     fn sync(&self, group: Group, at: At) {
-        if self.must_not_wait() {
-            return;
-        }
-        let _span = match group {
-            Group::Thread => None,
-            _ => Some(self.span_of(sync_name(group), group, at)),
-        };
-        match group {
-            Group::Thread => {}
-            Group::Warp(mask) => self.meet(mask, None, at),
-            Group::Block => {
-                let block = self.block();
-                self.wait.set(Wait::Barrier);
-                self.at.set(Some(at));
-                self.wait_unless(block.arrive(self.rank), at);
-            }
-            Group::Warps { first, count } => {
-                let (block, warp) = (self.block(), self.rank / 32);
-                if !(first..first + count).contains(&warp) || first + count > block.warps.len() as u32 {
-                    let message =
-                        format!("warp {warp} calls for {count} warps from {first} on, which it is not one of");
-                    self.misuse(at, message);
-                }
-                self.wait.set(Wait::Warps { first, count });
-                self.at.set(Some(at));
-                self.wait_unless(block.arrive_at_warps(self.rank, first, count), at);
-            }
-            Group::Cluster => {
-                self.wait.set(Wait::Cluster);
-                self.at.set(Some(at));
-                self.wait_unless(self.block().arrive_at_cluster(self.rank), at);
-            }
-            Group::Grid => {
-                self.wait.set(Wait::Grid);
-                self.at.set(Some(at));
-                self.wait_unless(self.block().arrive_at_grid(self.rank), at);
-            }
+        if !self.leaves_out(Part::Sync, at) {
+            self.sync_lanes(group, at);
         }
     }
 
     fn exchange(&self, mask: u32, value: u64, at: At) -> [u64; 32] {
         let mut result = [0; 32];
+        if self.leaves_out(Part::Value, at) {
+            return [value; 32];
+        }
         if !self.must_not_wait() {
             self.meet(mask, Some((value, &raw mut result)), at);
         }
@@ -372,12 +402,17 @@ impl Machine for Lane {
             Some((start, end, at)) if (start..end).contains(&access.address) => at,
             _ => at,
         };
-        self.check(|check, order| check.access(order, &access, Kind::Load, at));
+        if !self.leaves_out(Part::Value, at) {
+            self.check(|check, order| check.access(order, &access, Kind::Load, at));
+        }
         // SAFETY: whoever calls the intrinsics promises a live, aligned word.
         unsafe { memory::load(access.address, access.bytes) }
     }
 
     fn store(&self, access: Access, value: u128, at: At) {
+        if self.leaves_out(Part::Value, at) {
+            return;
+        }
         self.check(|check, order| {
             // SAFETY: as in `load`.
             let same = unsafe { memory::load(access.address, access.bytes) == memory::low(value, access.bytes) };
@@ -403,6 +438,7 @@ impl Machine for Lane {
 
     fn atomic_at(&self, offset: u64, bytes: u32, to: Peer, strength: Strength, atomic: &Atomic, at: At) -> u64 {
         self.count_call(at);
+        self.moves_data(at);
         let _span = self.reach_span("atomic", true, to.pe, bytes.into(), at);
         let word = self.remote(to.pe, offset, bytes.into(), at);
         if atomic.fetches {
@@ -431,15 +467,27 @@ impl Machine for Lane {
         old
     }
 
-    fn fence_memory(&self, _: Scope, _: At) {
+    fn fence_memory(&self, _: Scope, at: At) {
+        if self.leaves_out(Part::Fence, at) {
+            return;
+        }
         self.check(|_, order| order.fence_memory());
         // Memory that a lane reaches is sequentially consistent here.
     }
 
     fn put(&self, transfer: &Transfer, at: At) {
         self.count_call(at);
+        self.moves_data(at);
+        let mut transfer = transfer;
+        let without_signal = Transfer {
+            signal: None,
+            ..*transfer
+        };
+        if transfer.signal.is_some() && self.leaves_out(Part::PutSignal, at) {
+            transfer = &without_signal;
+        }
         let to = self.remote(transfer.peer.pe, transfer.remote, transfer.bytes, at);
-        let mine = share(transfer);
+        let mine = share(transfer, self.world().seed);
         let team = transfer.signal.map(|_| Team::of(self, transfer.group));
         let name = match (transfer.signal, transfer.blocking) {
             (Some(_), _) => "put_signal",
@@ -482,7 +530,7 @@ impl Machine for Lane {
                 let Peer { pe, ctx } = transfer.peer;
                 let checked = self.issue(issue, transfer.peer, at);
                 let checked = checked.map(|op| Checker::tail(op, Channel { ctx, pe }, self.parts(transfer.group)));
-                self.signal_behind(update, transfer.peer, team, checked, at);
+                self.signal_behind(update, transfer.peer, team, checked.as_ref(), at);
             }
         }
         if transfer.blocking {
@@ -492,8 +540,9 @@ impl Machine for Lane {
 
     fn get(&self, transfer: &Transfer, at: At) {
         self.count_call(at);
+        self.moves_data(at);
         let from = self.remote(transfer.peer.pe, transfer.remote, transfer.bytes, at);
-        let mine = share(transfer);
+        let mine = share(transfer, self.world().seed);
         let name = if transfer.blocking { "get" } else { "get_nbi" };
         let _span = self.reach_span(name, transfer.rank == 0, from.pe, transfer.bytes, at);
         if transfer.blocking {
@@ -529,6 +578,7 @@ impl Machine for Lane {
 
     fn p(&self, offset: u64, value: u128, bytes: u32, to: Peer, at: At) {
         self.count_call(at);
+        self.moves_data(at);
         let word = self.remote(to.pe, offset, bytes.into(), at);
         let _span = self.reach_span("p", true, to.pe, bytes.into(), at);
         let checked = self.issue(Issue::P, to, at);
@@ -540,6 +590,7 @@ impl Machine for Lane {
 
     fn g(&self, offset: u64, bytes: u32, from: Peer, at: At) -> u128 {
         self.count_call(at);
+        self.moves_data(at);
         let word = self.remote(from.pe, offset, bytes.into(), at);
         let _span = self.reach_span("g", true, from.pe, bytes.into(), at);
         self.reach(from.pe, at);
@@ -553,6 +604,9 @@ impl Machine for Lane {
     }
 
     fn signal(&self, update: SignalUpdate, to: Peer, relaxed: bool, at: At) {
+        if self.leaves_out(Part::Signal, at) {
+            return;
+        }
         let issue = match update.op {
             _ if update.offset < self.world().system_bytes() => Issue::Sync { relaxed },
             SignalOp::Set => Issue::SignalSet { relaxed },
@@ -565,10 +619,13 @@ impl Machine for Lane {
         };
         let _span = self.reach_span(name, true, to.pe, 8, at);
         let checked = self.issue(issue, to, at);
-        self.signal_behind(update, to, None, checked, at);
+        self.signal_behind(update, to, None, checked.as_ref(), at);
     }
 
     fn fence(&self, group: Group, ctx: u32, at: At) {
+        if self.leaves_out(Part::Fence, at) {
+            return;
+        }
         let _span = self.span_of("fence", group, at);
         // All members' earlier operations come before each member's later ones.
         self.sync_in("fence", group, at);
@@ -578,6 +635,9 @@ impl Machine for Lane {
     }
 
     fn quiet(&self, group: Group, ctx: u32, at: At) {
+        if self.leaves_out(Part::Quiet, at) {
+            return;
+        }
         self.pass(at);
         let _span = self.span_of("quiet", group, at);
         self.meet_error(Some(ctx), at);
@@ -594,6 +654,9 @@ impl Machine for Lane {
     }
 
     fn flush(&self, group: Group, ctx: u32, at: At) {
+        if self.leaves_out(Part::Flush, at) {
+            return;
+        }
         let _span = self.span_of("flush", group, at);
         self.meet_error(Some(ctx), at);
         self.world().net.flush(self.origin(ctx, at, None));
@@ -607,6 +670,10 @@ impl Machine for Lane {
                 let bytes = watch.count.saturating_sub(1) * u64::from(watch.stride) + u64::from(watch.bytes);
                 (watch.address, watch.address + bytes, at)
             }));
+    }
+
+    fn leaves_out_wait(&self, at: At) -> bool {
+        self.leaves_out(Part::Wait, at)
     }
 
     fn pause(&self, watch: &Watch, at: At) {
@@ -650,7 +717,12 @@ impl Machine for Lane {
         (start, bytes)
     }
 
-    fn copy_async(&self, from: Access, to: Access, _: At) {
+    fn copy_async(&self, from: Access, to: Access, at: At) {
+        // From now on it may read and write, whenever its effect is seen.
+        self.check(|check, order| {
+            check.access(order, &from, Kind::Load, at);
+            check.access(order, &to, Kind::Store, at);
+        });
         self.copies.begin((from, to));
     }
 
@@ -659,6 +731,9 @@ impl Machine for Lane {
     }
 
     fn wait_async(&self, pending: u32, at: At) {
+        if self.leaves_out(Part::Wait, at) {
+            return;
+        }
         for (from, to) in self.copies.complete(pending) {
             let value = self.load(from, at);
             self.store(to, value, at);

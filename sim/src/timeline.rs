@@ -23,9 +23,18 @@ const MOST: usize = 2_000_000;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Line {
-    Kernels { stream: u32 },
-    Lane { stream: u32, block: u32, thread: u32 },
-    Arrivals,
+    Kernels {
+        stream: u32,
+    },
+    Lane {
+        stream: u32,
+        block: u32,
+        thread: u32,
+    },
+    /// What lands: as many lines as it takes for slices not to overlap.
+    Arrivals {
+        line: u32,
+    },
 }
 
 struct Track {
@@ -67,18 +76,31 @@ pub(crate) enum Detail {
         bytes: u64,
     },
     Wait(Watch),
-    /// Parts of one operation that have landed.
-    Landed {
-        from: u32,
-        block: [u32; 3],
-        parts: u32,
-        bytes: u64,
-    },
+}
+
+/// Parts of one call that have landed: of all lanes of its tile, from the first to the last.
+struct Landings {
+    of: Landing,
+    begin: u64,
+    end: u64,
+    parts: u32,
+    bytes: u64,
+    track: usize,
+}
+
+/// The PE and the issuer, the block, the line and the operation, which of the calls there.
+type CallKey = ((u32, u32), [u32; 3], (usize, &'static str), u32);
+/// A lane's track, and the time there.
+type Point = (usize, u64);
+
+fn place(at: At) -> usize {
+    std::ptr::from_ref(at).addr()
 }
 
 struct Arrow {
     name: &'static str,
-    from: (usize, u64),
+    from: Point,
+    /// Which landing, and when.
     to: (usize, u64),
 }
 
@@ -87,8 +109,13 @@ struct Events {
     tracks: Vec<Track>,
     index: FxHashMap<(u32, Line), usize>,
     slices: Vec<Slice>,
-    /// Operations under way, by number: from where.
-    under_way: FxHashMap<u64, (usize, u64)>,
+    /// How often a lane has made a call at a line, and the number of the one that it makes now.
+    calls: FxHashMap<((u32, Line), usize), u32>,
+    now: FxHashMap<(u32, Line), u32>,
+    /// Operations under way, by number: from where, and in which call.
+    under_way: FxHashMap<u64, (Option<Point>, u32)>,
+    landed: FxHashMap<CallKey, usize>,
+    landings: Vec<Landings>,
     arrows: Vec<Arrow>,
 }
 
@@ -175,6 +202,36 @@ impl Events {
         if let Some(slice) = self.tracks[track].open.pop() {
             self.add(Slice { end, ..slice });
         }
+    }
+}
+
+/// A landing is shown so much later at most, rather than on a line of its own.
+const NUDGE_NS: u64 = 64;
+
+impl Events {
+    /// Gives each landing a track on which it overlaps with no other.
+    fn lay_out_landings(&mut self) {
+        let mut landings = std::mem::take(&mut self.landings);
+        let mut order: Vec<usize> = (0..landings.len()).collect();
+        order.sort_by_key(|&i| (landings[i].of.pe, landings[i].begin));
+        let (mut pe, mut lines): (_, Vec<u64>) = (None, Vec::new());
+        for i in order {
+            let landing = &mut landings[i];
+            if pe.replace(landing.of.pe) != Some(landing.of.pe) {
+                lines.clear();
+            }
+            let free_at = |at: u64| lines.iter().position(|free| *free <= at);
+            let line = free_at(landing.begin).or_else(|| free_at(landing.begin + NUDGE_NS));
+            let line = line.unwrap_or_else(|| {
+                lines.push(0);
+                lines.len() - 1
+            });
+            landing.begin = landing.begin.max(lines[line]);
+            landing.end = landing.end.max(landing.begin) + 1;
+            lines[line] = landing.end;
+            landing.track = self.track(landing.of.pe, Line::Arrivals { line: line as u32 });
+        }
+        self.landings = landings;
     }
 }
 
@@ -267,74 +324,81 @@ impl Timeline {
         }
     }
 
+    /// A lane makes a call that reaches another PE, as all lanes of its tile do.
+    fn calls(&self, lane: &Lane, at: At) {
+        let mut events = self.events.borrow_mut();
+        let who = line_of(lane);
+        let count = events.calls.entry((who, place(at))).or_default();
+        *count += 1;
+        let count = *count;
+        events.now.insert(who, count);
+    }
+
     /// An operation is issued, inside a slice of its lane.
     pub(crate) fn issued(&self, number: u64, lane: &Lane) {
-        let (pe, line) = line_of(lane);
+        let who = line_of(lane);
         let mut events = self.events.borrow_mut();
+        let call = events.now.get(&who).copied().unwrap_or(0);
         // Of a tile only the leader has a track, and an arrow.
-        let Some(&track) = events.index.get(&(pe, line)) else {
-            return;
+        let leads = |track: &usize| {
+            let inner = events.tracks[*track].open.last();
+            inner.is_some_and(|slice| matches!(slice.detail, Detail::Reach { .. }))
         };
-        let inner = events.tracks[track].open.last();
-        if inner.is_none_or(|slice| !matches!(slice.detail, Detail::Reach { .. })) {
-            return;
-        }
-        let at = events.stamp(track, self.clock.now_ns());
-        events.under_way.insert(number, (track, at));
+        let track = events.index.get(&who).copied().filter(leads);
+        let from = track.map(|track| (track, events.stamp(track, self.clock.now_ns())));
+        events.under_way.insert(number, (from, call));
     }
 
     /// It takes effect at a PE.
     pub(crate) fn landed(&self, number: u64, landing: &Landing) {
+        let mut events = self.events.borrow_mut();
+        let Events {
+            under_way,
+            landed,
+            landings,
+            arrows,
+            ..
+        } = &mut *events;
+        let (from, call) = under_way.remove(&number).unwrap_or_default();
+        // It is never shown ahead of its issue.
+        let now_ns = self.clock.now_ns().max(from.map_or(0, |(_, at)| at + 1));
         let Landing {
             name,
             pe,
-            from,
+            from: issuer,
             at,
             block,
-            bytes,
+            ..
         } = *landing;
-        let mut events = self.events.borrow_mut();
-        let track = events.track(pe, Line::Arrivals);
-        let origin = events.under_way.remove(&number);
-        // It is never shown ahead of its issue.
-        let now_ns = self.clock.now_ns().max(origin.map_or(0, |(_, at)| at + 1));
-        let last = events.tracks[track].open.last_mut();
-        let joined = last.is_some_and(|last| match &mut last.detail {
-            Detail::Landed {
-                from: f,
-                block: b,
-                parts,
-                bytes: sum,
-            } if (last.name, last.at, *f, *b) == (name, Some(at), from, block) => {
-                *parts += 1;
-                *sum += bytes;
-                true
-            }
-            _ => false,
+        let key = ((pe, issuer), block, (place(at), name), call);
+        let slice = *landed.entry(key).or_insert_with(|| {
+            landings.push(Landings {
+                of: *landing,
+                begin: now_ns,
+                end: now_ns,
+                parts: 0,
+                bytes: 0,
+                track: 0,
+            });
+            landings.len() - 1
         });
-        // Parts of one call that land one after the other are one slice.
-        if !joined {
-            if let Some(last) = events.tracks[track].open.pop() {
-                let end = events.tracks[track].next;
-                events.tracks[track].next = end + 1;
-                events.add(Slice { end, ..last });
-            }
-            let detail = Detail::Landed {
-                from,
-                block,
-                parts: 1,
-                bytes,
-            };
-            events.begin(track, now_ns, name, Some(at), detail);
-        }
-        let here = events.stamp(track, now_ns);
-        if let Some(from) = origin
-            && events.arrows.len() < MOST
+        let Landings {
+            begin,
+            end,
+            parts,
+            bytes,
+            ..
+        } = &mut landings[slice];
+        *parts += 1;
+        *bytes += landing.bytes;
+        (*begin, *end) = (now_ns.min(*begin), now_ns.max(*end));
+        if let Some(from) = from
+            && arrows.len() < MOST
         {
-            events.arrows.push(Arrow {
+            arrows.push(Arrow {
                 name,
                 from,
-                to: (track, here),
+                to: (slice, now_ns),
             });
         }
     }
@@ -347,11 +411,11 @@ impl Timeline {
         let mut events = self.events.borrow_mut();
         let now_ns = self.clock.now_ns();
         for track in 0..events.tracks.len() {
-            let arrivals = events.tracks[track].line == Line::Arrivals;
             while !events.tracks[track].open.is_empty() || events.tracks[track].wait.is_some() {
-                events.end(track, if arrivals { 0 } else { now_ns });
+                events.end(track, now_ns);
             }
         }
+        events.lay_out_landings();
         let text = self.trace(&events);
         if let Err(error) = text.write(&self.file) {
             eprintln!(
@@ -386,9 +450,24 @@ impl Timeline {
             let (category, args) = slice.args();
             trace.slice(ids[slice.track], slice.name, category, slice.begin, slice.end, &args);
         }
+        for landing in &events.landings {
+            let Landing {
+                name, from, at, block, ..
+            } = landing.of;
+            let args = [
+                ("at", at.to_string().into()),
+                ("from PE", from.into()),
+                ("block", triple(block).into()),
+                ("parts", landing.parts.into()),
+                ("bytes", landing.bytes.into()),
+            ];
+            trace.slice(ids[landing.track], name, "landing", landing.begin, landing.end, &args);
+        }
         for (id, arrow) in (1..).zip(&events.arrows) {
-            let end = |(track, at): (usize, u64)| (ids[track], at);
-            trace.arrow(id, arrow.name, end(arrow.from), end(arrow.to));
+            let landing = &events.landings[arrow.to.0];
+            let at = arrow.to.1.clamp(landing.begin, landing.end - 1);
+            let (track, issued) = arrow.from;
+            trace.arrow(id, arrow.name, (ids[track], issued), (ids[landing.track], at));
         }
         trace
     }
@@ -424,7 +503,8 @@ impl std::fmt::Display for Line {
                 }
                 stream(f, of)
             }
-            Self::Arrivals => f.write_str("what lands here"),
+            Self::Arrivals { line: 0 } => f.write_str("what lands here"),
+            Self::Arrivals { line } => write!(f, "what lands here, {}", line + 1),
         }
     }
 }
@@ -450,16 +530,6 @@ impl Slice {
                 args.push(("for", format!("{} {}", watch.comparison, watch.value).into()));
                 "wait"
             }
-            Detail::Landed {
-                from,
-                block,
-                parts,
-                bytes,
-            } => {
-                args.extend([("from PE", (*from).into()), ("block", triple(*block).into())]);
-                args.extend([("parts", (*parts).into()), ("bytes", (*bytes).into())]);
-                "landing"
-            }
         };
         (category, args)
     }
@@ -468,11 +538,13 @@ impl Slice {
 impl Lane {
     /// A slice of the lane's track, where there is a timeline and the lane leads the call.
     pub(crate) fn span(&self, name: &'static str, leads: bool, at: At, detail: Detail) -> Span<'_> {
-        let timeline = self
-            .world()
-            .timeline
-            .as_deref()
-            .filter(|_| leads && !self.must_not_wait());
+        let timeline = self.world().timeline.as_deref().filter(|_| !self.must_not_wait());
+        if let (Some(timeline), Detail::Reach { .. }) = (timeline, &detail) {
+            timeline.calls(self, at);
+        }
+        // Every lane of a barrier orders what it has done: of those that have done nothing, only the first one is shown.
+        let idle = |timeline: &Timeline| self.rank > 0 && !timeline.events.borrow().index.contains_key(&line_of(self));
+        let timeline = timeline.filter(|timeline| leads && !(matches!(detail, Detail::None) && idle(timeline)));
         Span(timeline.map(|timeline| {
             let mut events = timeline.events.borrow_mut();
             let (pe, line) = line_of(self);

@@ -4,6 +4,7 @@ use crate::check::Checker;
 use crate::choices::Choices;
 use crate::clock::{Clock, TICK_NS};
 use crate::config::{Config, SimError};
+use crate::cut::Cut;
 use crate::failure::Failure;
 use crate::memory::{Heaps, Memory};
 use crate::net::{Effects, Network, Path};
@@ -11,6 +12,7 @@ use crate::stack::{Guard, StackPool};
 use crate::timeline::Timeline;
 use shmem::state::{DeviceState, MAX_PES, SystemArea};
 use std::cell::{Cell, OnceCell, RefCell};
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -21,6 +23,8 @@ pub(crate) struct World {
     pub(crate) choices: Rc<Choices>,
     pub(crate) stacks: RefCell<StackPool>,
     states: Box<[DeviceState]>,
+    /// The PEs whose lanes run here.
+    local: Range<u32>,
     switches: Cell<u64>,
     /// What a stretch of a lane takes.
     stretch_ns: u64,
@@ -28,6 +32,7 @@ pub(crate) struct World {
     failure: Rc<OnceCell<Failure>>,
     pub(crate) check: Option<Rc<Checker>>,
     pub(crate) timeline: Option<Rc<Timeline>>,
+    pub(crate) cut: Option<Cut>,
     /// Lanes have run beside a host that did other things: its speed may have decided what they found.
     ran_beside_host: Cell<bool>,
     ending: Cell<bool>,
@@ -69,9 +74,8 @@ impl World {
         let memory = Rc::new(Memory::new(Arc::clone(&heaps)));
         let failure = Rc::default();
         let place = Box::new(move |address| heaps.place(address));
-        let check = config
-            .check
-            .then(|| Rc::new(Checker::new(config.seed, &failure, place)));
+        let check =
+            (config.check && config.processes.is_none()).then(|| Rc::new(Checker::new(config.seed, &failure, place)));
         let (clock, choices) = (Rc::<Clock>::default(), Rc::new(Choices::new(config)));
         let timeline = Timeline::new(config, &clock);
         Ok(Self {
@@ -87,12 +91,14 @@ impl World {
             memory,
             stacks,
             states: states.collect(),
+            local: config.local(),
             switches: Cell::new(0),
             stretch_ns: if config.model.is_some() { 0 } else { TICK_NS },
             clock,
             failure,
             check,
             timeline,
+            cut: Cut::from_env()?,
             ran_beside_host: Cell::new(false),
             ending: Cell::new(false),
             damaged: Cell::new(false),
@@ -112,6 +118,15 @@ impl World {
 
     pub(crate) fn pes(&self) -> u32 {
         self.states.len() as u32
+    }
+
+    pub(crate) fn local(&self) -> Range<u32> {
+        self.local.clone()
+    }
+
+    /// Whether other processes run lanes of this world.
+    pub(crate) fn has_others(&self) -> bool {
+        self.local.len() < self.states.len()
     }
 
     pub(crate) fn state(&self, pe: u32) -> &DeviceState {
