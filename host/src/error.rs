@@ -8,6 +8,7 @@ use crate::fault::DeviceFault;
 use crate::heap::HeapError;
 use crate::images::ImageError;
 use crate::launch::LaunchError;
+use crate::team::TeamError;
 use std::panic::Location;
 use std::time::Duration;
 
@@ -41,6 +42,9 @@ pub enum Error {
     /// A launch was refused; nothing was enqueued.
     #[error(transparent)]
     Launch(#[from] LaunchError),
+    /// A team was refused.
+    #[error(transparent)]
+    Team(#[from] TeamError),
     /// The PEs disagree about a call that all of them make.
     #[error(transparent)]
     Collective(#[from] CollectiveError),

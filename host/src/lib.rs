@@ -5,6 +5,7 @@
 //! | `world`, `config` | [`World`]: how many PEs, where, with which settings | `nvshmem_init` |
 //! | `pe` | [`Pe`]: what a PE's closure works with | `nvshmem_my_pe`, `nvshmem_barrier_all` |
 //! | `buffer`, `alloc`, `heap` | [`SymBuf`], [`Buf`]: memory | `nvshmem_malloc`, `nvshmem_free` |
+//! | `team`, `blocks`, `meetings` | [`Team`]: some of the PEs, numbered anew | `nvshmem_team_split_strided` |
 //! | `contexts` | [`Contexts`]: operations that are completed apart | `nvshmem_ctx_t` |
 //! | `launch`, `macros` | [`collective_launch!`], [`launch!`]: kernels | `nvshmemx_collective_launch` |
 //! | `stream` | [`Stream`]: order on one PE, barriers on a stream | `nvshmemx_barrier_all_on_stream` |
@@ -38,6 +39,7 @@
 mod alloc;
 mod allocator;
 mod backend;
+mod blocks;
 mod buffer;
 mod collective;
 mod config;
@@ -49,12 +51,14 @@ mod heap;
 mod images;
 mod launch;
 mod macros;
+mod meetings;
 mod module;
 mod pe;
 mod rendezvous;
 mod session;
 mod shared;
 mod stream;
+mod team;
 mod world;
 
 pub use backend::cuda::CudaError;
@@ -70,4 +74,5 @@ pub use launch::{Dim3, LaunchConfig, LaunchError, Stale};
 pub use module::Module;
 pub use pe::Pe;
 pub use stream::Stream;
+pub use team::{Team, TeamError};
 pub use world::{Builder, World};

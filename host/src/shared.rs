@@ -3,6 +3,7 @@
 use crate::Error;
 use crate::backend::Platform;
 use crate::collective::Turn;
+use crate::meetings::Meetings;
 use crate::rendezvous::{Host, Rendezvous};
 use shmem::Serial;
 use std::ops::Range;
@@ -16,6 +17,8 @@ static WORLDS: AtomicU32 = AtomicU32::new(0);
 pub(crate) struct Shared {
     pub(crate) platform: Arc<dyn Platform>,
     pub(crate) rendezvous: Rendezvous<Turn>,
+    /// Of teams.
+    pub(crate) meetings: Meetings,
     pub(crate) time_limit: Option<Duration>,
     /// Which World of this process, from 1: handles of others are told apart by it.
     world: u32,
@@ -37,6 +40,7 @@ impl Shared {
         Self {
             platform,
             rendezvous,
+            meetings: Meetings::default(),
             time_limit,
             world: WORLDS.fetch_add(1, Ordering::Relaxed) + 1,
             failure: OnceLock::new(),
@@ -59,7 +63,14 @@ impl Shared {
         if first {
             self.platform.abort(failure.pe, &failure.cause);
             self.rendezvous.wake();
+            self.meetings.wake();
         }
+    }
+
+    /// This PE will come to no meeting any more.
+    pub(crate) fn end(&self, pe: u32) {
+        self.meetings.end(pe);
+        self.rendezvous.end(pe);
     }
 
     /// Runs a wait of the PE for its device.
