@@ -90,7 +90,9 @@ pub(crate) fn choose(groups: &[Vec<u32>], mut free: Vec<u64>) -> Option<Vec<u32>
             .iter()
             .fold(u64::MAX, |common, &member| common & free[member as usize]);
         let block = (common != 0).then(|| common.trailing_zeros())?;
-        group.iter().for_each(|&member| free[member as usize] &= !(1 << block));
+        for &member in group {
+            free[member as usize] &= !(1 << block);
+        }
         Some(block)
     };
     groups.iter().map(one).collect()

@@ -19,8 +19,11 @@ pub(crate) type Key = (Option<u32>, u32);
 struct State {
     /// PEs that will come no more.
     ended: Vec<u32>,
-    open: HashMap<Key, (Arc<[u32]>, Weak<Rendezvous<Turn>>)>,
+    open: HashMap<Key, Open>,
 }
+
+/// The members of a team, and where they meet while one of them needs it.
+type Open = (Arc<[u32]>, Weak<Rendezvous<Turn>>);
 
 impl Meetings {
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -372,18 +372,17 @@ impl Team {
     fn split_into(&self, split: Split, site: &'static Location<'static>) -> Result<Vec<Self>, Error> {
         let session = &self.session;
         let request = SplitRequest { split, site };
-        let turns = self.meet(self.session.split_call(&request), site)?;
+        let turns = self.meet(session.split_call(&request), site)?;
         self.agree(&turns)?;
         let groups = request.split.groups(self.n_pes())?;
-        let blocks = match choose(&groups, free(&turns)) {
-            Some(blocks) => blocks,
-            None => {
-                // Dropped teams may be in use by what is on the streams.
-                session.wait_all()?;
-                self.meet(Call::Reclaim, site)?;
-                let turns = self.meet(self.session.split_call(&request), site)?;
-                choose(&groups, free(&turns)).ok_or(TeamError::TooMany { most: MAX_TEAMS })?
-            }
+        let blocks = if let Some(blocks) = choose(&groups, free(&turns)) {
+            blocks
+        } else {
+            // What is on the streams may use dropped teams.
+            session.wait_all()?;
+            self.meet(Call::Reclaim, site)?;
+            let turns = self.meet(session.split_call(&request), site)?;
+            choose(&groups, free(&turns)).ok_or(TeamError::TooMany { most: MAX_TEAMS })?
         };
         let mine: Vec<(u32, Arc<[u32]>)> = groups
             .iter()

@@ -110,7 +110,7 @@ fn every_shape_of_team_has_its_members_in_order() {
             }
             let backwards: Vec<u32> = (0..n).rev().collect();
             let team = pe.team(&backwards)?;
-            assert_eq!(team.as_ref().map(|team| team.my_pe()), Some(n - 1 - me));
+            assert_eq!(team.as_ref().map(shmem_host::Team::my_pe), Some(n - 1 - me));
             works(&pe, team.as_ref())
         })
         .unwrap();
@@ -192,9 +192,9 @@ fn the_most_teams_at_once_are_64_and_a_dropped_one_makes_room() {
             teams.push(world.split_strided(0, 1, 2)?);
         }
         let refused = world.split_strided(1, 1, 2);
-        if !matches!(refused, Err(Error::Team(TeamError::TooMany { most: 64 }))) {
-            panic!("{refused:?}");
-        }
+        let Err(Error::Team(TeamError::TooMany { most: 64 })) = refused else {
+            panic!("{refused:?}")
+        };
         // PE 2 was in none of them.
         let alone = world.split_strided(2, 1, 1)?;
         assert_eq!(alone.is_some(), pe.id() == 2);

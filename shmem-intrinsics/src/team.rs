@@ -49,8 +49,8 @@ pub fn n_pes() -> u32 {
 ///     }
 /// }
 /// shmem_sim::run(4, 1, 1, || {
-///     let x = shmem_sim::symmetric::<u32>(1);
-///     shmem::p(x.at(0), 1, At(1, 1));
+///     let x = shmem_sim::symmetric::<u32>(4);
+///     shmem::p(x.at(shmem::my_pe()), 1, At(1, 1));
 /// }).unwrap();
 /// ```
 pub trait Target: Copy {
@@ -281,7 +281,12 @@ impl Team {
     /// OpenSHMEM `shmem_team_translate_pe` to the world, NVSHMEM `nvshmem_team_translate_pe`.
     ///
     /// ```
-    /// shmem_sim::run(3, 1, 1, || assert_eq!(shmem::world().translate(2), 2)).unwrap();
+    /// shmem_sim::run(3, 1, 1, || {
+    ///     assert_eq!(shmem::world().translate(2), 2);
+    ///     if let Some(team) = shmem_sim::team(&[2, 0]) {
+    ///         assert_eq!(team.translate(0), 2);
+    ///     }
+    /// }).unwrap();
     /// ```
     #[inline(always)]
     #[track_caller]
@@ -332,8 +337,8 @@ impl Team {
     /// ```
     /// use shmem::prelude::*;
     /// shmem_sim::run(2, 1, 1, || {
-    ///     let x = shmem_sim::symmetric::<u32>(1);
-    ///     shmem::p(x.at(0), 1, shmem::world().pe(1));
+    ///     let x = shmem_sim::symmetric::<u32>(2);
+    ///     shmem::p(x.at(shmem::my_pe()), 1, shmem::world().pe(1));
     /// }).unwrap();
     /// ```
     #[inline(always)]
