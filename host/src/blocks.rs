@@ -175,7 +175,9 @@ mod tests {
                 }
             }
             for (block, left) in live {
-                left.iter().for_each(|&pe| pes[pe as usize].drop_one(block));
+                for pe in left {
+                    pes[pe as usize].drop_one(block);
+                }
             }
             meet(&mut pes, &[0, 1, 2, 3]);
             prop_assert!(pes.iter().all(|pe| pe.free() == u64::MAX));
