@@ -14,7 +14,7 @@ use crate::{
     error::Error,
     files,
     manifest::{self, Package},
-    scrub, sysroot,
+    scrub, settings, sysroot,
     toolchain::Toolchain,
 };
 
@@ -71,6 +71,8 @@ pub(crate) struct Nested<'a> {
     sysroot: PathBuf,
     /// What is in the sysroot; [`sysroot::content`].
     core: String,
+    /// GPU code records its calls.
+    records: bool,
     /// `<target>/shmem-ptx`: one for all packages and profiles of a workspace, so that each dependency is compiled
     /// once. Cargo's own lock doesn't do: files that we read after cargo has left would be the next one's.
     folder: PathBuf,
@@ -95,6 +97,7 @@ impl<'a> Nested<'a> {
             features,
             sysroot,
             core,
+            records: settings::records()?,
             folder,
             _lock: lock,
         })
@@ -182,8 +185,9 @@ impl<'a> Nested<'a> {
     /// The `cfg` is for cargo alone, which doesn't look into the sysroot: with another `core`, other flags, so that
     /// nothing that was compiled against the last one is used.
     fn flags(&self) -> String {
+        let records = if self.records { "\x1f--cfg=shmem_timeline" } else { "" };
         format!(
-            "{}\x1f--sysroot={}\x1f--cfg=shmem_core=\"{}\"",
+            "{}\x1f--sysroot={}\x1f--cfg=shmem_core=\"{}\"{records}",
             FLAGS.join("\x1f"),
             self.sysroot.display(),
             self.core

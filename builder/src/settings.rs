@@ -8,6 +8,7 @@ pub(crate) const DEVICE_RUSTC: &str = "SHMEM_DEVICE_RUSTC";
 pub(crate) const PTX: &str = "SHMEM_PTX";
 pub(crate) const ARCH: &str = "SHMEM_ARCH";
 pub(crate) const CACHE: &str = "SHMEM_CACHE";
+pub(crate) const TIMELINE: &str = "SHMEM_TIMELINE_EVENTS";
 
 /// The variable's value; set but empty counts as unset.
 pub(crate) fn var(name: &str) -> Option<OsString> {
@@ -16,7 +17,7 @@ pub(crate) fn var(name: &str) -> Option<OsString> {
 
 /// Tells cargo to run the build script again when one of the variables changes.
 pub(crate) fn announce() {
-    for name in [DEVICE_RUSTC, PTX, ARCH, CACHE] {
+    for name in [DEVICE_RUSTC, PTX, ARCH, CACHE, TIMELINE] {
         println!("cargo::rerun-if-env-changed={name}");
     }
 }
@@ -49,6 +50,20 @@ impl Mode {
                 expected: "use auto, require or off".into(),
             }),
         }
+    }
+}
+
+/// Whether GPU code records its calls for a timeline: `SHMEM_TIMELINE_EVENTS`.
+pub(crate) fn records() -> Result<bool, Error> {
+    let value = var(TIMELINE).map(|value| value.to_string_lossy().into_owned());
+    match value.as_deref() {
+        None | Some("0") => Ok(false),
+        Some("1") => Ok(true),
+        Some(other) => Err(Error::Setting {
+            variable: TIMELINE,
+            value: other.into(),
+            expected: "use 1 or 0".into(),
+        }),
     }
 }
 

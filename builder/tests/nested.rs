@@ -27,6 +27,24 @@ fn kernels_are_embedded_for_the_default_architectures() {
 }
 
 #[test]
+fn records_of_calls_are_asked_for_and_leave_no_trace_else() {
+    if !has_device_compiler() {
+        return;
+    }
+    let mut fixture = Fixture::new("records");
+    fixture.set("SHMEM_ARCH", "sm_90");
+    let mut built = |value: &str| {
+        fixture.set("SHMEM_TIMELINE_EVENTS", value);
+        let built = fixture.run(&[]);
+        let asked = built.read("kernels.sm_90.log").contains("--cfg=shmem_timeline");
+        (built.read("kernels.sm_90.ptx"), asked)
+    };
+    let (unset, off, on) = (built(""), built("0"), built("1"));
+    assert_eq!(unset, off);
+    assert!(!off.1 && on.1);
+}
+
+#[test]
 fn the_gpu_side_is_built_again_when_its_sources_change_and_only_then() {
     if !has_device_compiler() {
         return;

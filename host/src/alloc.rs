@@ -6,20 +6,19 @@
 //! 3. Each makes memory for it on its own device, zeroed.
 //! 4. All meet again: the block exists once every PE has it, or for none.
 
-use crate::Error;
 use crate::collective::{Call, Turn};
 use crate::heap::{AllocRequest, Heap, HeapError, Placed};
 use crate::session::Session;
-use std::panic::Location;
+use crate::{Error, Site};
 
 impl Session {
     pub(crate) fn alloc_symmetric(&self, request: AllocRequest) -> Result<Placed, Error> {
-        let site = request.site;
-        let turns = self.meet(Call::Alloc(request), site)?;
+        let site = request.site.clone();
+        let turns = self.meet(Call::Alloc(request), &site)?;
         let request = Heap::agree(turns.iter().filter_map(requested))?;
-        let placed = self.place(request, site)?;
+        let placed = self.place(request, &site)?;
         let backed = self.back(&placed);
-        let turns = self.meet(Call::Ready(backed), site)?;
+        let turns = self.meet(Call::Ready(backed), &site)?;
         match turns.iter().find_map(Turn::refused) {
             None => Ok(placed),
             Some(error) => {
@@ -29,7 +28,7 @@ impl Session {
         }
     }
 
-    fn place(&self, request: &AllocRequest, site: &'static Location<'static>) -> Result<Placed, Error> {
+    fn place(&self, request: &AllocRequest, site: &Site) -> Result<Placed, Error> {
         let first = self.heap.borrow_mut().place(request);
         match first {
             Err(HeapError::Limit { .. }) => {

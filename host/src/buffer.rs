@@ -204,7 +204,7 @@ buffer_methods!(SymBuf, SymSlice);
 
 impl<T: Pod> SymBuf<T> {
     pub(crate) fn new(session: &Rc<Session>, request: AllocRequest) -> Result<Self, Error> {
-        let (len, site) = (request.len as usize, request.site);
+        let (len, site) = (request.len as usize, request.site.clone());
         let placed = session.alloc_symmetric(request)?;
         let address = session.device.heap_base() + placed.offset;
         let elements = Elements::new(session, address, len);

@@ -1,13 +1,13 @@
 //! Calls that every PE makes: how they find out that they do.
 
-use crate::Error;
 use crate::heap::AllocRequest;
 use crate::meetings::Circle;
 use crate::rendezvous::Missed;
 use crate::session::Session;
 use crate::team::SplitRequest;
+use crate::{Error, ProcessError, Site};
+use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,17 +71,17 @@ pub enum CollectiveError {
 }
 
 /// What a PE brings to a rendezvous.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Turn {
     pub(crate) call: Call,
-    pub(crate) site: &'static Location<'static>,
+    pub(crate) site: Site,
     /// Blocks of the symmetric heap that the PE has dropped and that its streams no longer use.
     pub(crate) dropped: Vec<u64>,
     /// Likewise blocks of teams, as bits.
     pub(crate) dropped_teams: u64,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Call {
     /// Before a closure begins.
     Start,
@@ -91,7 +91,7 @@ pub(crate) enum Call {
     /// There was no room: the second try, after all streams have drained.
     Reclaim,
     /// Whether the PE's memory for it is there.
-    Ready(Result<(), Error>),
+    Ready(#[serde(with = "crate::wire::outcome")] Result<(), Error>),
     Barrier,
 }
 
@@ -120,24 +120,19 @@ impl Turn {
 
 impl Session {
     /// Meets the other PEs in the same call. Applies what they have dropped to this PE's books.
-    pub(crate) fn meet(&self, call: Call, site: &'static Location<'static>) -> Result<Arc<[Turn]>, Error> {
+    pub(crate) fn meet(&self, call: Call, site: &Site) -> Result<Arc<[Turn]>, Error> {
         self.meet_in(None, call, site)
     }
 
     /// As [`meet`](Self::meet), among these members only.
-    pub(crate) fn meet_in(
-        &self,
-        circle: Option<&Circle>,
-        call: Call,
-        site: &'static Location<'static>,
-    ) -> Result<Arc<[Turn]>, Error> {
+    pub(crate) fn meet_in(&self, circle: Option<&Circle>, call: Call, site: &Site) -> Result<Arc<[Turn]>, Error> {
         self.check()?;
         self.sweep();
         self.sweep_teams();
         let dropped_teams = self.blocks.borrow().dropped();
         let turn = Turn {
             call,
-            site,
+            site: site.clone(),
             // All PEs keep the heap's book alike, so that it changes only where all meet.
             dropped: if circle.is_none() { self.unused_blocks() } else { vec![] },
             dropped_teams,
@@ -156,6 +151,9 @@ impl Session {
             let (pe, call) = (self.pe, name);
             match missed {
                 Missed::Failed => self.world_failed(),
+                // What the processes know of the failure is better than that they can't be reached.
+                Missed::Lost(_) if self.shared.await_failure() => self.world_failed(),
+                Missed::Lost(cause) => self.fatal(ProcessError::Lost { cause }.into()),
                 Missed::Ended(ended) => self.fatal(CollectiveError::PeerEnded { pe, call, ended }.into()),
                 Missed::TimeLimit(absent) => {
                     let limit = self.shared.time_limit.unwrap_or_default();

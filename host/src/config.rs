@@ -3,10 +3,10 @@
 //! | variable | builder | default | meaning |
 //! |---|---|---|---|
 //! | `SHMEM_BACKEND` | `backend` | `auto` | `cuda`, `sim`, or `auto`: GPUs if there are any |
-//! | `SHMEM_NPES` | `pes` | devices; simulator: 4 | PEs in this process; they share devices where there are fewer |
+//! | `SHMEM_NPES` | `pes` | devices; simulator: 4; under a launcher: 1 | PEs in this process; they share devices where there are fewer |
 //! | `SHMEM_HEAP` | `heap` | the device's memory; simulator: 1G | address space per PE for symmetric objects: `512M`, `4G` |
 //! | `SHMEM_TIMEOUT` | `time_limit` | 30 | seconds that a wait may last; 0: no limit |
-//! | `SHMEM_SIM_SEED` | `seed` | 0 | which of the possible orders the simulator takes |
+//! | `SHMEM_SIM_SEED` | `seed` | 0 | which of the possible orders the simulator takes; replays within one process only |
 
 use shmem::state::MAX_PES;
 use std::time::Duration;

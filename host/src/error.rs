@@ -8,8 +8,10 @@ use crate::fault::DeviceFault;
 use crate::heap::HeapError;
 use crate::images::ImageError;
 use crate::launch::LaunchError;
+use crate::processes::ProcessError;
+use crate::site::Site;
 use crate::team::TeamError;
-use std::panic::Location;
+use shmem_bootstrap::BootstrapError;
 use std::time::Duration;
 
 /// Any error of this crate.
@@ -45,6 +47,12 @@ pub enum Error {
     /// A team was refused.
     #[error(transparent)]
     Team(#[from] TeamError),
+    /// The other processes of the job could not be reached.
+    #[error(transparent)]
+    Bootstrap(#[from] BootstrapError),
+    /// The processes don't fit together, or lost each other.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
     /// The PEs disagree about a call that all of them make.
     #[error(transparent)]
     Collective(#[from] CollectiveError),
@@ -102,7 +110,7 @@ pub enum Error {
         /// Whose buffers.
         pe: u32,
         /// Where they were asked for, and their bytes.
-        left: Vec<(&'static Location<'static>, u64)>,
+        left: Vec<(Site, u64)>,
     },
     /// The operating system refused a thread for a PE.
     #[error("can't start a thread for PE {pe}: {cause}")]
@@ -125,6 +133,7 @@ impl Error {
                 | Self::TimeLimit { .. }
                 | Self::Deadlock { .. }
                 | Self::Bug(_)
+                | Self::Process(_)
                 | Self::Collective(
                     CollectiveError::PeerEnded { .. }
                         | CollectiveError::TimeLimit { .. }
@@ -134,7 +143,7 @@ impl Error {
     }
 }
 
-fn left_text(left: &[(&'static Location<'static>, u64)]) -> String {
-    let one = |(site, bytes): &(&Location<'_>, u64)| format!("{bytes} bytes from {site}");
+fn left_text(left: &[(Site, u64)]) -> String {
+    let one = |(site, bytes): &(Site, u64)| format!("{bytes} bytes from {site}");
     left.iter().map(one).collect::<Vec<_>>().join(", ")
 }

@@ -1,9 +1,9 @@
 //! Which memory a kernel's arguments may name: what the PE has allocated and not dropped.
 
 use crate::launch::Stale;
+use crate::site::Site;
 use shmem::{Region, Serial};
 use std::collections::{HashMap, HashSet};
-use std::panic::Location;
 
 /// The live objects of one PE, by serial.
 #[derive(Debug)]
@@ -13,7 +13,7 @@ pub(crate) struct Handles {
     pes: u32,
     symmetric: HashMap<Serial, Region>,
     /// Where the symmetric ones were asked for.
-    sites: HashMap<Serial, &'static Location<'static>>,
+    sites: HashMap<Serial, Site>,
     local: HashMap<Serial, Region>,
     teams: HashSet<Serial>,
 }
@@ -41,16 +41,16 @@ impl Handles {
     }
 
     /// Notes where a symmetric object was asked for.
-    pub(crate) fn note(&mut self, serial: Serial, site: &'static Location<'static>) {
+    pub(crate) fn note(&mut self, serial: Serial, site: Site) {
         self.sites.insert(serial, site);
     }
 
     /// Where the symmetric objects that are left were asked for, and how many bytes they have.
-    pub(crate) fn left(&self) -> Vec<(&'static Location<'static>, u64)> {
+    pub(crate) fn left(&self) -> Vec<(Site, u64)> {
         let mut left: Vec<_> = self
             .sites
             .iter()
-            .map(|(serial, site)| (serial.number(), *site, serial))
+            .map(|(serial, site)| (serial.number(), site.clone(), serial))
             .collect();
         left.sort_by_key(|(number, ..)| *number);
         left.into_iter()

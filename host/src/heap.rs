@@ -3,8 +3,11 @@
 //! Every PE keeps one of its own. All of them see the same requests and the same drops in the same order (what the PEs
 //! gave each other at a rendezvous), so they never differ, in one process or in many.
 
+use crate::Site;
 use crate::allocator::Allocator;
+use serde::{Deserialize, Serialize};
 use shmem::state::SystemArea;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::Location;
@@ -27,11 +30,11 @@ const MOST_ALIGN: u64 = 4096;
 /// })?;
 /// # Ok::<(), Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct AllocRequest {
     /// Name of the element type.
-    pub element: &'static str,
+    pub element: Cow<'static, str>,
     /// How many elements.
     pub len: u64,
     /// Bytes of an element.
@@ -39,18 +42,18 @@ pub struct AllocRequest {
     /// Alignment of an element.
     pub align: u64,
     /// The call.
-    pub site: &'static Location<'static>,
+    pub site: Site,
 }
 
 impl AllocRequest {
     pub(crate) fn of<T>(len: usize, site: &'static Location<'static>) -> Self {
         let (size, align) = (size_of::<T>() as u64, align_of::<T>() as u64);
         Self {
-            element: std::any::type_name::<T>(),
+            element: Cow::Borrowed(std::any::type_name::<T>()),
             len: len as u64,
             size,
             align,
-            site,
+            site: site.into(),
         }
     }
 
@@ -144,6 +147,12 @@ pub enum HeapError {
         total: u64,
         /// The device.
         device: String,
+    },
+    /// A PE of another process could not make the memory.
+    #[error("{cause}")]
+    Refused {
+        /// Its words.
+        cause: String,
     },
 }
 

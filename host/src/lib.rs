@@ -9,6 +9,7 @@
 //! | `contexts` | [`Contexts`]: operations that are completed apart | `nvshmem_ctx_t` |
 //! | `launch`, `macros` | [`collective_launch!`], [`launch!`]: kernels | `nvshmemx_collective_launch` |
 //! | `stream` | [`Stream`]: order on one PE, barriers on a stream | `nvshmemx_barrier_all_on_stream` |
+//! | `processes`, `job`, `layout`, `fds`, `board`, `wire` | PEs in several processes | bootstrap |
 //! | `error`, `fault` | [`Error`], [`DeviceFault`]: what went wrong, where | |
 //! | `backend` | GPUs through the CUDA driver; the simulator | |
 //!
@@ -40,25 +41,32 @@ mod alloc;
 mod allocator;
 mod backend;
 mod blocks;
+mod board;
 mod buffer;
 mod collective;
 mod config;
 mod contexts;
 mod error;
 mod fault;
+mod fds;
 mod handles;
 mod heap;
 mod images;
+mod job;
 mod launch;
+mod layout;
 mod macros;
 mod meetings;
 mod module;
 mod pe;
+mod processes;
 mod rendezvous;
 mod session;
 mod shared;
+mod site;
 mod stream;
 mod team;
+mod wire;
 mod world;
 
 pub use backend::cuda::CudaError;
@@ -73,6 +81,9 @@ pub use images::ImageError;
 pub use launch::{Dim3, LaunchConfig, LaunchError, Stale};
 pub use module::Module;
 pub use pe::Pe;
+pub use processes::ProcessError;
+pub use shmem_bootstrap::BootstrapError;
+pub use site::Site;
 pub use stream::Stream;
 pub use team::{Team, TeamError};
 pub use world::{Builder, World};

@@ -1,6 +1,7 @@
-//! Where the members of a team meet, apart from the other PEs.
+//! Where the members of a team meet, apart from the other PEs. They are PEs of one process.
 
 use crate::collective::Turn;
+use crate::layout::Layout;
 use crate::rendezvous::{Host, Missed, Rendezvous};
 use crate::shared::Shared;
 use std::collections::HashMap;
@@ -37,7 +38,7 @@ impl Meetings {
         if let Some(open) = state.open.get(&key).and_then(|(_, meeting)| meeting.upgrade()) {
             return open;
         }
-        let meeting = Arc::new(Rendezvous::new(members.len() as u32));
+        let meeting = Arc::new(Rendezvous::new(Layout::alone(members.len() as u32)));
         for (index, pe) in (0..).zip(&**members) {
             if state.ended.contains(pe) {
                 meeting.end(index);
@@ -91,7 +92,7 @@ impl Circle {
         let pe = |index: u32| self.members[index as usize];
         let host = Members(shared, &self.members);
         self.meeting.meet(self.me, turn, &host).map_err(|missed| match missed {
-            Missed::Failed => Missed::Failed,
+            Missed::Failed | Missed::Lost(_) => missed,
             Missed::Ended(index) => Missed::Ended(pe(index)),
             Missed::TimeLimit(absent) => Missed::TimeLimit(absent.into_iter().map(pe).collect()),
         })
@@ -112,6 +113,12 @@ impl Host for Members<'_> {
 
     fn is_held_up(&self, index: u32) -> bool {
         self.0.is_held_up(self.1[index as usize])
+    }
+
+    fn come(&self, _: u32, _: u64) {}
+
+    fn came(&self, _: u32) -> u64 {
+        0 // Nobody is elsewhere.
     }
 
     fn release(&self, indices: Range<u32>) {

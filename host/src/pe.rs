@@ -48,7 +48,7 @@ impl Pe {
 
     /// How many PEs the World has. NVSHMEM `nvshmem_n_pes`.
     pub fn n(&self) -> u32 {
-        self.session.shared.platform.pes()
+        self.session.shared.pes()
     }
 
     /// The device in words, as in `NVIDIA H200 (device 0)`.
@@ -203,9 +203,9 @@ impl Pe {
     /// ```
     #[track_caller]
     pub fn barrier_all(&self) -> Result<(), Error> {
-        let site = Location::caller();
+        let site = Location::caller().into();
         self.session.wait_all()?;
-        self.session.meet(CollectiveCall::Barrier, site).map(drop)
+        self.session.meet(CollectiveCall::Barrier, &site).map(drop)
     }
 
     /// Loads PTX that `shmem_build::CudaBuilder` wrote to a file, for untyped launches. It stays loaded while the World

@@ -1,8 +1,10 @@
-//! Where the PEs of a process meet: each gives a value and gets everybody's.
+//! Where PEs meet: each gives a value and gets everybody's.
 //!
-//! Everything that PEs agree on (allocations, barriers) is computed by each of them from these values alone, so a
-//! rendezvous over a network can take this one's place.
+//! Everything that PEs agree on (allocations, barriers) is computed by each of them from these values alone. PEs of one
+//! process meet here. Where there are others, the last to come leaves the process's values for a thread that exchanges them
+//! with the other processes ([`Rendezvous::serve`]), and all wait for what it brings.
 
+use crate::layout::Layout;
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,6 +13,7 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(100);
 
 pub(crate) struct Rendezvous<V> {
+    layout: Layout,
     state: Mutex<State<V>>,
     changed: Condvar,
 }
@@ -18,13 +21,32 @@ pub(crate) struct Rendezvous<V> {
 struct State<V> {
     /// How many rounds are complete.
     rounds: u64,
-    /// What each PE gave for the round that is under way.
+    /// What each PE of this process gave for the round that is under way.
     given: Vec<Option<V>>,
     /// The last complete round. A second slot is not needed: the next round needs everyone who still reads this one.
     complete: Arc<[V]>,
-    /// PEs that will come no more.
+    /// PEs of this process that will come no more.
     ended: Vec<bool>,
+    exchange: Exchange<V>,
 }
+
+/// How far this process has got with the others.
+enum Exchange<V> {
+    /// Not all PEs of this process have come.
+    No,
+    /// They have, and this is to be told.
+    Due(Round<V>),
+    UnderWay,
+    /// This PE has ended in another process instead.
+    Ended(u32),
+    /// It broke.
+    Lost(String),
+    /// All PEs of all processes have ended.
+    Over,
+}
+
+/// What a process tells the others: the values of its PEs, or None where all of them have ended.
+pub(crate) type Round<V> = Option<Vec<V>>;
 
 /// Why a PE did not meet the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +57,8 @@ pub(crate) enum Missed {
     Ended(u32),
     /// These PEs did not come in time.
     TimeLimit(Vec<u32>),
+    /// The other processes can't be reached.
+    Lost(String),
 }
 
 /// What a meeting needs to know of the World.
@@ -50,17 +74,32 @@ pub(crate) trait Host {
 
     /// These PEs' threads are let go now, among them the one that calls.
     fn release(&self, pes: Range<u32>);
+
+    /// The PE has come to so many rounds: other processes can tell who is missing.
+    fn come(&self, pe: u32, rounds: u64);
+
+    /// To how many rounds a PE of another process has come.
+    fn came(&self, pe: u32) -> u64;
+}
+
+impl<V> State<V> {
+    fn all_ended(&self) -> bool {
+        self.ended.iter().all(|ended| *ended)
+    }
 }
 
 impl<V> Rendezvous<V> {
-    pub(crate) fn new(n: u32) -> Self {
+    pub(crate) fn new(layout: Layout) -> Self {
+        let local = layout.local().len();
         let state = State {
             rounds: 0,
-            given: (0..n).map(|_| None).collect(),
+            given: (0..local).map(|_| None).collect(),
             complete: Arc::new([]),
-            ended: vec![false; n as usize],
+            ended: vec![false; local],
+            exchange: Exchange::No,
         };
         Self {
+            layout,
             state: Mutex::new(state),
             changed: Condvar::new(),
         }
@@ -71,19 +110,28 @@ impl<V> Rendezvous<V> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn index(&self, pe: u32) -> usize {
+        (pe - self.layout.local().start) as usize
+    }
+
+    fn is_alone(&self) -> bool {
+        self.layout.processes() == 1
+    }
+
     /// Gives a value and waits for those of all other PEs; returns them in the PEs' order.
     pub(crate) fn meet(&self, pe: u32, value: V, host: &impl Host) -> Result<Arc<[V]>, Missed> {
         let mut state = self.lock();
         let round = state.rounds;
-        state.given[pe as usize] = Some(value);
+        state.given[self.index(pe)] = Some(value);
+        host.come(pe, round + 1);
         if state.given.iter().all(Option::is_some) {
-            state.complete = state.given.iter_mut().filter_map(Option::take).collect();
-            state.rounds += 1;
-            // All of them, before the first: one that comes to its next wait must find the others running, the last to come
-            // here too, although nobody lets that one go.
-            host.release(0..state.given.len() as u32);
-            self.changed.notify_all();
-            return Ok(state.complete.clone());
+            let all = state.given.iter_mut().filter_map(Option::take).collect();
+            if self.is_alone() {
+                self.complete(&mut state, all, host);
+            } else {
+                state.exchange = Exchange::Due(Some(all));
+                self.changed.notify_all();
+            }
         }
         let mut start = Instant::now();
         loop {
@@ -93,20 +141,26 @@ impl<V> Rendezvous<V> {
             if host.failed() {
                 return Err(Missed::Failed);
             }
-            let absent = || {
-                (0..)
-                    .zip(&state.given)
-                    .filter(|(_, given)| given.is_none())
-                    .map(|(pe, _)| pe)
-            };
-            if let Some(pe) = absent().find(|&pe| state.ended[pe as usize]) {
+            match &state.exchange {
+                Exchange::Ended(pe) => return Err(Missed::Ended(*pe)),
+                Exchange::Lost(cause) => return Err(Missed::Lost(cause.clone())),
+                _ => {}
+            }
+            // Once the exchange is due, the values of this process's PEs are on their way.
+            let here = matches!(state.exchange, Exchange::No);
+            let local = self.layout.local().zip(&state.given);
+            let local = local.filter(|(_, given)| here && given.is_none()).map(|(pe, _)| pe);
+            if let Some(pe) = local.clone().find(|&pe| state.ended[self.index(pe)]) {
                 return Err(Missed::Ended(pe));
             }
-            if absent().any(|pe| host.is_held_up(pe)) {
+            let remote = self.layout.remote().filter(|&pe| host.came(pe) <= round);
+            let mut absent: Vec<u32> = local.chain(remote).collect();
+            absent.sort_unstable();
+            if absent.iter().any(|&pe| host.is_held_up(pe)) {
                 start = Instant::now();
             }
             state = match host.limit().map(|limit| limit.saturating_sub(start.elapsed())) {
-                Some(Duration::ZERO) => return Err(Missed::TimeLimit(absent().collect())),
+                Some(Duration::ZERO) => return Err(Missed::TimeLimit(absent)),
                 Some(left) => self
                     .changed
                     .wait_timeout(state, left.min(LOOK))
@@ -116,16 +170,91 @@ impl<V> Rendezvous<V> {
         }
     }
 
-    /// This PE will come no more.
-    pub(crate) fn end(&self, pe: u32) {
-        self.lock().ended[pe as usize] = true;
+    fn complete(&self, state: &mut State<V>, all: Vec<V>, host: &impl Host) {
+        state.complete = all.into();
+        state.rounds += 1;
+        state.exchange = Exchange::No;
+        // All of them, before the first: one that comes to its next wait must find the others running, the last to come
+        // here too, although nobody lets that one go.
+        host.release(self.layout.local());
         self.changed.notify_all();
     }
 
-    /// Returns once every PE has ended.
-    pub(crate) fn wait_for_end(&self) {
+    /// Exchanges what the PEs of this process leave with other processes: `exchange` gives what this one has to tell and
+    /// gets what each has. Returns when all PEs everywhere have ended, or the World has failed.
+    pub(crate) fn serve(&self, host: &impl Host, exchange: impl Fn(Round<V>) -> Result<Vec<Round<V>>, String>) {
+        if self.is_alone() {
+            return;
+        }
         let mut state = self.lock();
-        while !state.ended.iter().all(|ended| *ended) {
+        while !host.failed() {
+            match std::mem::replace(&mut state.exchange, Exchange::UnderWay) {
+                Exchange::Due(mine) => {
+                    let ending = mine.is_none();
+                    drop(state);
+                    let all = exchange(mine);
+                    state = self.lock();
+                    self.exchanged(&mut state, ending, all, host);
+                }
+                Exchange::Over => {
+                    state.exchange = Exchange::Over;
+                    return;
+                }
+                other => {
+                    state.exchange = other;
+                    state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+        }
+    }
+
+    fn exchanged(&self, state: &mut State<V>, ending: bool, all: Result<Vec<Round<V>>, String>, host: &impl Host) {
+        let ended = |all: &[Round<V>]| (0..).zip(all).find(|(_, round)| round.is_none()).map(|(rank, _)| rank);
+        let fits = |all: &[Round<V>]| {
+            let expected = (0..self.layout.processes()).map(|rank| self.layout.of_rank(rank).len());
+            let has = all.iter().map(|round| round.as_ref().map(Vec::len));
+            expected
+                .zip(has)
+                .all(|(expected, has)| has.is_none_or(|has| has == expected))
+                && all.len() == self.layout.processes() as usize
+        };
+        match all {
+            Err(cause) => state.exchange = Exchange::Lost(cause),
+            Ok(all) if !fits(&all) => {
+                state.exchange = Exchange::Lost("a process told of other PEs than it has".to_owned());
+            }
+            Ok(all) if ending => {
+                // Where others wait for PEs that have ended, they fail, and that ends this.
+                let over = all.iter().all(Option::is_none);
+                state.exchange = if over { Exchange::Over } else { Exchange::UnderWay };
+            }
+            Ok(all) => match ended(&all) {
+                Some(rank) => state.exchange = Exchange::Ended(self.layout.of_rank(rank).start),
+                None => return self.complete(state, all.into_iter().flatten().flatten().collect(), host),
+            },
+        }
+        self.changed.notify_all();
+    }
+
+    /// This PE will come no more.
+    pub(crate) fn end(&self, pe: u32) {
+        let mut state = self.lock();
+        let index = self.index(pe);
+        state.ended[index] = true;
+        if !self.is_alone() && state.all_ended() && matches!(state.exchange, Exchange::No) {
+            state.exchange = Exchange::Due(None);
+        }
+        self.changed.notify_all();
+    }
+
+    /// Returns once every PE has ended; in a World that has failed, every PE of this process.
+    pub(crate) fn wait_for_end(&self, host: &impl Host) {
+        let mut state = self.lock();
+        loop {
+            let over = matches!(state.exchange, Exchange::Over | Exchange::Lost(_));
+            if state.all_ended() && (over || self.is_alone() || host.failed()) {
+                return;
+            }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
@@ -171,11 +300,17 @@ mod tests {
             released.extend(pes);
             assert_eq!(self.met.load(SeqCst), 0, "somebody has been let go already");
         }
+
+        fn come(&self, _: u32, _: u64) {}
+
+        fn came(&self, _: u32) -> u64 {
+            0
+        }
     }
 
     #[test]
     fn everyone_is_released_before_anybody_is_let_go() {
-        let meeting = Rendezvous::new(3);
+        let meeting = Rendezvous::new(Layout::alone(3));
         let host = Quiet::default();
         thread::scope(|s| {
             for pe in 0..3 {
@@ -189,9 +324,59 @@ mod tests {
         assert_eq!(*host.released.lock().unwrap(), [0, 1, 2]);
     }
 
+    /// Two processes of two PEs each, in threads: `work` for each PE, with its process's part.
+    fn in_two_processes(work: impl Fn(u32, &Rendezvous<u32>, &Quiet) + Sync) {
+        let between = Rendezvous::<Round<u32>>::new(Layout::alone(2));
+        let parts = [0, 1].map(|rank| Rendezvous::new(Layout::new(rank, [2, 2])));
+        let host = Quiet::default();
+        thread::scope(|s| {
+            for pe in 0..4 {
+                let (part, parts, work, host) = (&parts[pe as usize / 2], &parts, &work, &host);
+                s.spawn(move || {
+                    work(pe, part, host);
+                    parts.iter().for_each(Rendezvous::wake);
+                    part.end(pe);
+                    part.wait_for_end(host);
+                });
+            }
+            for (rank, part) in (0..).zip(&parts) {
+                let (between, host) = (&between, &host);
+                s.spawn(move || {
+                    part.serve(host, |mine| {
+                        Ok(between.meet(rank, mine, &Quiet::default()).unwrap().to_vec())
+                    });
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn processes_meet_as_pes_do() {
+        in_two_processes(|pe, part, host| {
+            for round in 0..100 {
+                let all = part.meet(pe, 10 * round + pe, host).unwrap();
+                assert_eq!(*all, [0, 1, 2, 3].map(|pe| 10 * round + pe));
+            }
+        });
+    }
+
+    #[test]
+    fn a_process_that_has_ended_is_not_waited_for() {
+        in_two_processes(|pe, part, host| {
+            if pe == 0 {
+                assert_eq!(part.meet(pe, 0, host), Err(Missed::Ended(2)));
+                // What a session does with such an error.
+                host.failed.store(true, SeqCst);
+            } else if pe == 1 {
+                let missed = part.meet(pe, 0, host);
+                assert!(matches!(missed, Err(Missed::Ended(2) | Missed::Failed)), "{missed:?}");
+            }
+        });
+    }
+
     #[test]
     fn everyone_gets_everyones_value_round_after_round() {
-        let meeting = Rendezvous::new(5);
+        let meeting = Rendezvous::new(Layout::alone(5));
         thread::scope(|s| {
             for pe in 0..5u32 {
                 let meeting = &meeting;
@@ -207,7 +392,7 @@ mod tests {
 
     #[test]
     fn a_late_pe_is_named() {
-        let meeting = Rendezvous::new(3);
+        let meeting = Rendezvous::new(Layout::alone(3));
         let host = Quiet {
             limit: Some(Duration::from_millis(20)),
             ..Quiet::default()
@@ -217,7 +402,7 @@ mod tests {
 
     #[test]
     fn a_pe_that_its_device_holds_up_is_waited_for() {
-        let meeting = Rendezvous::new(2);
+        let meeting = Rendezvous::new(Layout::alone(2));
         let host = Quiet {
             limit: Some(Duration::from_millis(20)),
             held_up: 3.into(),
@@ -230,19 +415,19 @@ mod tests {
 
     #[test]
     fn an_ended_pe_is_not_waited_for() {
-        let meeting = Rendezvous::new(2);
+        let meeting = Rendezvous::new(Layout::alone(2));
         thread::scope(|s| {
             let waiting = s.spawn(|| meeting.meet(0, (), &Quiet::default()));
             meeting.end(1);
             assert_eq!(waiting.join().unwrap(), Err(Missed::Ended(1)));
         });
         meeting.end(0);
-        meeting.wait_for_end();
+        meeting.wait_for_end(&Quiet::default());
     }
 
     #[test]
     fn a_failure_wakes_those_who_wait() {
-        let meeting = Rendezvous::new(2);
+        let meeting = Rendezvous::new(Layout::alone(2));
         let host = Quiet::default();
         thread::scope(|s| {
             let waiting = s.spawn(|| meeting.meet(0, (), &host));

@@ -19,6 +19,9 @@ use std::time::Duration;
 /// How long a PE of a failed World waits for its kernels to see it, before it leaves the device as it is.
 const LAST_WAIT: Duration = Duration::from_secs(5);
 
+/// Dropped blocks that one turn tells of: it has to fit into a message.
+const DROPS: usize = 4096;
+
 pub(crate) struct Session {
     /// Before the device, whose marks they hold.
     dropped: RefCell<Vec<Dropped>>,
@@ -69,8 +72,8 @@ impl Session {
     #[track_caller]
     pub(crate) fn open(shared: Arc<Shared>, pe: u32) -> Result<Rc<Self>, Error> {
         let device = shared.platform.clone().open(pe)?;
-        let heap = Heap::new(shared.platform.pes(), shared.platform.heap_bytes());
-        let handles = Handles::new(shared.serial(0).world(), pe, shared.platform.pes());
+        let heap = Heap::new(shared.pes(), shared.platform.heap_bytes());
+        let handles = Handles::new(shared.serial(0).world(), pe, shared.pes());
         let session = Self {
             pe,
             shared,
@@ -88,7 +91,7 @@ impl Session {
         };
         session.load_library();
         // Nobody launches before everybody is ready: opening a device beside a kernel that waits could deadlock.
-        session.meet(Call::Start, Location::caller())?;
+        session.meet(Call::Start, &Location::caller().into())?;
         Ok(Rc::new(session))
     }
 
@@ -179,7 +182,7 @@ impl Session {
     /// The serial of the next buffer of this PE alone: PEs take turns in the numbers, so that each tells whose it is.
     pub(crate) fn local_serial(&self) -> Serial {
         let before = self.local.replace(self.local.get() + 1);
-        let (pe, pes) = (u64::from(self.pe), u64::from(self.shared.platform.pes()));
+        let (pe, pes) = (u64::from(self.pe), u64::from(self.shared.pes()));
         self.shared.serial(before * pes + pe)
     }
 
@@ -283,6 +286,7 @@ impl Session {
         self.dropped
             .borrow_mut()
             .extract_if(.., unused)
+            .take(DROPS)
             .map(|dropped| dropped.memory)
             .collect()
     }

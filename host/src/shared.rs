@@ -4,12 +4,19 @@ use crate::Error;
 use crate::backend::Platform;
 use crate::collective::Turn;
 use crate::meetings::Meetings;
+use crate::processes::Group;
 use crate::rendezvous::{Host, Rendezvous};
 use shmem::Serial;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// In which a failure is known everywhere.
+pub(crate) const NEWS: Duration = Duration::from_secs(1);
+/// How often a process looks how the others are.
+pub(crate) const LOOK: Duration = Duration::from_millis(20);
 
 /// Worlds made so far.
 static WORLDS: AtomicU32 = AtomicU32::new(0);
@@ -20,11 +27,8 @@ pub(crate) struct Shared {
     /// Of teams.
     pub(crate) meetings: Meetings,
     pub(crate) time_limit: Option<Duration>,
-    /// Which World of this process, from 1: handles of others are told apart by it.
-    world: u32,
+    pub(crate) group: Group,
     failure: OnceLock<Failure>,
-    /// Which PEs wait for their devices.
-    held_up: Box<[AtomicBool]>,
 }
 
 /// The first failure: all others follow from it, or came too late to matter.
@@ -34,27 +38,62 @@ pub(crate) struct Failure {
 }
 
 impl Shared {
-    pub(crate) fn new(platform: Arc<dyn Platform>, time_limit: Option<Duration>) -> Self {
-        let rendezvous = Rendezvous::new(platform.pes());
-        let held_up = (0..platform.pes()).map(|_| AtomicBool::new(false)).collect();
+    pub(crate) fn new(platform: Arc<dyn Platform>, group: Group, time_limit: Option<Duration>) -> Self {
+        WORLDS.fetch_max(group.world, Ordering::Relaxed);
         Self {
             platform,
-            rendezvous,
+            rendezvous: Rendezvous::new(group.layout.clone()),
             meetings: Meetings::default(),
             time_limit,
-            world: WORLDS.fetch_add(1, Ordering::Relaxed) + 1,
+            group,
             failure: OnceLock::new(),
-            held_up,
         }
+    }
+
+    /// The number of the next World of this process, from 1, unless another process needs a higher one.
+    pub(crate) fn next_world() -> u32 {
+        WORLDS.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// PEs of the World.
+    pub(crate) fn pes(&self) -> u32 {
+        self.group.layout.pes()
     }
 
     /// Allocation `number` of this World.
     pub(crate) fn serial(&self, number: u64) -> Serial {
-        Serial::new(self.world, number)
+        Serial::new(self.group.world, number)
     }
 
-    /// Fails the World, unless it has failed already: kernels stop waiting, threads that wait wake up.
+    /// Fails the World, unless it has failed already: kernels stop waiting, threads that wait wake up, other processes do the
+    /// same.
     pub(crate) fn fail(&self, pe: u32, cause: String) {
+        if self.fail_here(pe, cause)
+            && let Some(failure) = self.failure.get()
+        {
+            self.group.tell(failure.pe, &failure.cause);
+        }
+    }
+
+    /// As [`learn_failure`](Self::learn_failure), for somebody who has lost the others: the news may be on their way.
+    pub(crate) fn await_failure(&self) -> bool {
+        let start = Instant::now();
+        while !self.learn_failure() && start.elapsed() < NEWS {
+            thread::sleep(LOOK);
+        }
+        self.failed()
+    }
+
+    /// Takes over what another process has failed with, if one has. True where the World has failed.
+    pub(crate) fn learn_failure(&self) -> bool {
+        if let Some((pe, cause)) = self.group.failure() {
+            self.fail_here(pe, cause);
+        }
+        self.failed()
+    }
+
+    /// True where this was the first failure.
+    fn fail_here(&self, pe: u32, cause: String) -> bool {
         let mut first = false;
         let failure = self.failure.get_or_init(|| {
             first = true;
@@ -65,6 +104,7 @@ impl Shared {
             self.rendezvous.wake();
             self.meetings.wake();
         }
+        first
     }
 
     /// This PE will come to no meeting any more.
@@ -75,10 +115,9 @@ impl Shared {
 
     /// Runs a wait of the PE for its device.
     pub(crate) fn hold_up<T>(&self, pe: u32, wait: impl FnOnce() -> T) -> T {
-        let held_up = &self.held_up[pe as usize];
-        held_up.store(true, Ordering::Relaxed);
+        self.group.board.hold_up(pe, true);
         let result = wait();
-        held_up.store(false, Ordering::Relaxed);
+        self.group.board.hold_up(pe, false);
         result
     }
 
@@ -109,7 +148,15 @@ impl Host for Shared {
     }
 
     fn is_held_up(&self, pe: u32) -> bool {
-        self.held_up[pe as usize].load(Ordering::Relaxed)
+        self.group.board.is_held_up(pe)
+    }
+
+    fn come(&self, pe: u32, rounds: u64) {
+        self.group.board.come(pe, rounds);
+    }
+
+    fn came(&self, pe: u32) -> u64 {
+        self.group.board.came(pe)
     }
 
     fn release(&self, mut pes: Range<u32>) {

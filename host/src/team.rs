@@ -4,7 +4,8 @@ use crate::blocks::choose;
 use crate::collective::{Call, Turn};
 use crate::meetings::Circle;
 use crate::session::{Memory, Session};
-use crate::{Error, Pe};
+use crate::{Error, Pe, Site};
+use serde::{Deserialize, Serialize};
 use shmem::state::{MAX_TEAMS, SystemArea, TeamBlock};
 use shmem::{IntoArg, Region, Serial};
 use std::cell::OnceCell;
@@ -105,6 +106,14 @@ pub enum TeamError {
         /// Whether because a stride or a range was 0.
         stride_or_range: bool,
     },
+    /// A team of some PEs, of several processes, was to be split.
+    #[error(
+        "a team with PE {pe} of another process can't be split yet: make the team by a split of the World (pe.team(..))"
+    )]
+    OtherProcess {
+        /// The first member that is not in this process.
+        pe: u32,
+    },
     /// More teams than a PE may be in.
     #[error("a PE would be in more than {most} teams at once: drop those that are no longer used, on every member")]
     TooMany {
@@ -114,13 +123,13 @@ pub enum TeamError {
 }
 
 /// What a member asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SplitRequest {
     split: Split,
-    site: &'static Location<'static>,
+    site: Site,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Split {
     Strided { start: u32, stride: u32, size: u32 },
     Grid { range: u32 },
@@ -371,7 +380,11 @@ impl Team {
     /// The teams that this PE is in.
     fn split_into(&self, split: Split, site: &'static Location<'static>) -> Result<Vec<Self>, Error> {
         let session = &self.session;
-        let request = SplitRequest { split, site };
+        let site = &Site::from(site);
+        let request = SplitRequest {
+            split,
+            site: site.clone(),
+        };
         let turns = self.meet(session.split_call(&request), site)?;
         self.agree(&turns)?;
         let groups = request.split.groups(self.n_pes())?;
@@ -408,9 +421,12 @@ impl Team {
     }
 
     /// Meets the other members. Those of the World meet where all PEs do.
-    fn meet(&self, call: Call, site: &'static Location<'static>) -> Result<Arc<[Turn]>, Error> {
+    fn meet(&self, call: Call, site: &Site) -> Result<Arc<[Turn]>, Error> {
         let shared = &self.session.shared;
-        let is_world = self.block.is_none() && self.n_pes() == shared.platform.pes();
+        let is_world = self.block.is_none() && self.n_pes() == shared.pes();
+        if !is_world && let Some(&pe) = self.members.iter().find(|pe| !shared.group.layout.is_local(**pe)) {
+            return Err(TeamError::OtherProcess { pe }.into());
+        }
         let circle = (!is_world).then(|| {
             self.circle
                 .get_or_init(|| Circle::new(shared, self.block, &self.members, self.me))
@@ -453,12 +469,12 @@ impl Session {
     }
 
     fn block_offset(&self, block: u32) -> u64 {
-        let pes = self.shared.platform.pes();
+        let pes = self.shared.pes();
         SystemArea::new(pes).teams + u64::from(block) * TeamBlock::bytes(pes)
     }
 
     fn write_block(&self, block: u32, members: &[u32]) -> Result<(), Error> {
-        let image = TeamBlock::image(self.shared.platform.pes(), members);
+        let image = TeamBlock::image(self.shared.pes(), members);
         let address = self.device.heap_base() + self.block_offset(block);
         let what = || format!("the words of a team of {} PEs", members.len());
         self.watched(self.shared.time_limit, &what, |watch| {

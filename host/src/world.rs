@@ -1,20 +1,25 @@
 //! All PEs together: made from settings, run once.
 
 use crate::backend::{Platform, cuda, sim};
+use crate::collective::Turn;
 use crate::config::{Backend, Settings};
+use crate::job::Job;
+use crate::processes::{Group, ProcessError, Processes};
+use crate::rendezvous::Round;
 use crate::session::Session;
-use crate::shared::Shared;
-use crate::{Error, Pe};
+use crate::shared::{LOOK, NEWS, Shared};
+use crate::{Error, Pe, wire};
 use std::any::Any;
 use std::fmt::{self, Display};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A number of PEs, numbered from 0, that share a symmetric heap.
 ///
-/// PEs are threads of this process. Where there are fewer devices than PEs, PEs share devices, and a collective launch gets
+/// PEs are threads of this process, or of the processes that a launcher has started ([`from_env`](Self::from_env)). Where there are fewer devices than PEs, PEs share devices, and a collective launch gets
 /// its part of one. OpenSHMEM `shmem_init`, NVSHMEM `nvshmem_init`; a World may be made, dropped and made again.
 ///
 /// ```
@@ -52,6 +57,7 @@ pub struct World {
 #[must_use = "a builder does nothing until `build`"]
 pub struct Builder {
     settings: Settings,
+    processes: OfProcesses,
 }
 
 impl Builder {
@@ -92,28 +98,100 @@ impl Builder {
     /// [`ConfigError`](crate::ConfigError) for the settings, [`CudaError`](crate::CudaError) for the devices.
     pub fn build(self) -> Result<World, Error> {
         let settings = self.settings;
-        let platform: Arc<dyn Platform> = match settings.backend {
-            Backend::Sim => sim::Sim::start(&settings)?,
-            Backend::Cuda => cuda::Cuda::start(&settings, &cuda::Devices::find()?)?,
+        let devices = match settings.backend {
+            Backend::Sim => None,
+            Backend::Cuda => Some(cuda::Devices::find()?),
             Backend::Auto => match cuda::Devices::find() {
-                Ok(devices) => cuda::Cuda::start(&settings, &devices)?,
-                Err(none) if none.means_no_device() => sim::Sim::start(&settings)?,
+                Ok(devices) => Some(devices),
+                Err(none) if none.means_no_device() => None,
                 Err(error) => return Err(error.into()),
             },
         };
+        let world = Shared::next_world();
+        let (platform, group): (Arc<dyn Platform>, _) = match (&self.processes.0, devices) {
+            (None, None) => {
+                let group = Group::alone(settings.pes_or(sim::PES)?, world);
+                (sim::Sim::start(&settings, &group)?, group)
+            }
+            (None, Some(devices)) => {
+                let platform = cuda::Cuda::start(&settings, &devices)?;
+                let group = Group::alone(platform.pes(), world);
+                (platform, group)
+            }
+            (Some(processes), devices) => join(processes, &settings, devices.as_ref(), world)?,
+        };
         Ok(World {
-            shared: Arc::new(Shared::new(platform, settings.time_limit)),
+            shared: Arc::new(Shared::new(platform, group, settings.time_limit)),
         })
+    }
+
+    /// With PEs in these processes, so many in this one as the settings say, or one.
+    #[cfg(test)]
+    pub(crate) fn processes(mut self, processes: Arc<dyn Processes>) -> Self {
+        self.processes = OfProcesses(Some(processes));
+        self
     }
 }
 
+/// None where the World is in this process alone.
+#[derive(Clone, Default)]
+struct OfProcesses(Option<Arc<dyn Processes>>);
+
+impl fmt::Debug for OfProcesses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            None => write!(f, "this one"),
+            Some(all) => write!(f, "{} of {}", all.rank(), all.size()),
+        }
+    }
+}
+
+/// Makes this process's part of a World. The others learn of it where that fails.
+fn join(
+    processes: &Arc<dyn Processes>,
+    settings: &Settings,
+    devices: Option<&cuda::Devices>,
+    world: u32,
+) -> Result<(Arc<dyn Platform>, Group), Error> {
+    let backend = if devices.is_some() { "cuda" } else { "sim" };
+    let joined = Group::join(processes, backend, settings, world).and_then(|group| match devices {
+        None => Ok((sim::Sim::start(settings, &group)? as Arc<dyn Platform>, group)),
+        Some(_) => Err(ProcessError::Backend { backend }.into()),
+    });
+    let is_echo = |error: &Error| {
+        matches!(
+            error,
+            Error::Process(ProcessError::Lost { .. } | ProcessError::Share { .. })
+        )
+    };
+    let failed = |error| match (error, processes.failure()) {
+        (error, None) => {
+            processes.fail(&format!("{error}"));
+            error
+        }
+        // Which PE it would have had is not known yet where each process has several.
+        (error, Some((pe, cause))) if is_echo(&error) => Error::PeerFailed { pe, cause },
+        (error, Some(_)) => error,
+    };
+    // A connection breaks before the news say why.
+    if joined.as_ref().is_err_and(is_echo) {
+        let start = Instant::now();
+        while processes.failure().is_none() && start.elapsed() < NEWS {
+            thread::sleep(LOOK);
+        }
+    }
+    joined.map_err(failed)
+}
+
 impl World {
-    /// A World as the environment asks for it:
+    /// A World as the environment asks for it. Under a launcher (`shmem-run`, torchrun, `mpirun`, `srun`) each process holds
+    /// one PE of the World, or `SHMEM_NPES` of them; without one, all PEs are threads of this process. On the simulator a seed
+    /// replays a run within one process only.
     ///
     /// | variable | default | meaning |
     /// |---|---|---|
     /// | `SHMEM_BACKEND` | `auto` | `cuda`, `sim`, or `auto`: GPUs if there are any |
-    /// | `SHMEM_NPES` | devices; simulator: 4 | PEs |
+    /// | `SHMEM_NPES` | devices; simulator: 4; under a launcher: 1 | PEs of this process |
     /// | `SHMEM_HEAP` | the device's memory; simulator: 1G | address space per PE: `512M`, `4G` |
     /// | `SHMEM_TIMEOUT` | 30 | seconds that a wait may last; 0: no limit |
     /// | `SHMEM_SIM_SEED` | 0 | which of the possible orders the simulator takes |
@@ -128,8 +206,18 @@ impl World {
     /// ```
     pub fn from_env() -> Result<Self, Error> {
         let text = |name: &str| std::env::var_os(name).map(|text| text.to_string_lossy().into_owned());
+        let mut settings = Settings::from_variables(text)?;
+        let processes = match Job::from_env()? {
+            None => None,
+            Some(Job::Alone) => {
+                settings.pes.get_or_insert(1);
+                None
+            }
+            Some(Job::Joined(processes)) => Some(processes),
+        };
         Builder {
-            settings: Settings::from_variables(text)?,
+            settings,
+            processes: OfProcesses(processes),
         }
         .build()
     }
@@ -141,7 +229,7 @@ impl World {
 
     /// How many PEs.
     pub fn n(&self) -> u32 {
-        self.shared.platform.pes()
+        self.shared.pes()
     }
 
     /// `cuda` or `sim`.
@@ -149,7 +237,7 @@ impl World {
         self.shared.platform.name()
     }
 
-    /// Runs `f` once for each PE, each on a thread of its own, and waits for all of them and for all their kernels.
+    /// Runs `f` once for each PE of this process, each on a thread of its own, and waits for all of them and for all their kernels.
     ///
     /// # Errors
     /// The error of the PE that failed first; the others got [`Error::PeerFailed`] meanwhile, wherever they waited. A PE
@@ -160,6 +248,7 @@ impl World {
         F: Fn(Pe) -> Result<(), E> + Sync,
     {
         let (shared, f) = (&self.shared, &f);
+        let local = shared.group.layout.local();
         let mut results: Vec<Result<(), E>> = thread::scope(|scope| {
             let start = |pe| {
                 let thread = thread::Builder::new().name(format!("PE {pe}"));
@@ -175,7 +264,15 @@ impl World {
                         error
                     })
             };
-            let threads: Vec<_> = (0..self.n()).map(start).collect();
+            let watched = Watched(shared.group.processes().map(|_| {
+                let stop = Arc::<AtomicBool>::default();
+                let watch = (stop.clone(), shared.clone());
+                (stop, scope.spawn(move || watch_processes(&watch.1, &watch.0)))
+            }));
+            if shared.group.processes().is_some() {
+                scope.spawn(|| exchange_turns(shared));
+            }
+            let threads: Vec<_> = local.clone().map(start).collect();
             let finish = |(pe, thread): (u32, Result<thread::ScopedJoinHandle<'_, _>, Error>)| {
                 // What panics outside the closure is the user's too: `E::from`, or something dropped.
                 thread?.join().unwrap_or_else(|payload| {
@@ -184,16 +281,26 @@ impl World {
                     Err(Error::PePanicked { pe, message }.into())
                 })
             };
-            (0..).zip(threads).map(finish).collect()
+            let results = local.clone().zip(threads).map(finish).collect();
+            drop(watched);
+            results
         });
+        if let Some(processes) = shared.group.processes()
+            && !shared.failed()
+            && let Err(cause) = processes.finish(shared.time_limit)
+        {
+            shared.fail(local.start, cause);
+        }
         // Errors of other PEs are echoes of the first one's.
         let first = shared
             .failure()
-            .map(|failure| failure.pe as usize)
-            .filter(|pe| results[*pe].is_err());
+            .and_then(|failure| failure.pe.checked_sub(local.start))
+            .map(|index| index as usize)
+            .filter(|index| results.get(*index).is_some_and(Result::is_err));
         match first.or_else(|| results.iter().position(Result::is_err)) {
-            Some(pe) => results.swap_remove(pe),
-            None => Ok(()),
+            Some(index) => results.swap_remove(index),
+            // What failed after this process's PEs had ended.
+            None => shared.peer_failed().map_or(Ok(()), |error| Err(error.into())),
         }
     }
 }
@@ -225,8 +332,42 @@ where
     let finished = session.finish();
     drop(end);
     // A device is closed once no kernel of any PE can reach it.
-    shared.rendezvous.wait_for_end();
+    shared.rendezvous.wait_for_end(&**shared);
     result?.and(finished.map_err(E::from))
+}
+
+/// Brings failures of other processes here, and those of this process's kernels to others, while `run` lasts.
+fn watch_processes(shared: &Shared, stop: &AtomicBool) {
+    while !stop.load(Ordering::Acquire) && !shared.learn_failure() {
+        if let Some((pe, cause)) = shared.platform.failure() {
+            shared.fail(pe.unwrap_or(shared.group.layout.local().start), cause);
+        }
+        thread::park_timeout(LOOK);
+    }
+}
+
+/// Ends the thread that watches the other processes.
+struct Watched<'scope>(Option<(Arc<AtomicBool>, thread::ScopedJoinHandle<'scope, ()>)>);
+
+impl Drop for Watched<'_> {
+    fn drop(&mut self) {
+        if let Some((stop, thread)) = &self.0 {
+            stop.store(true, Ordering::Release);
+            thread.thread().unpark();
+        }
+    }
+}
+
+/// Carries what PEs bring to a rendezvous between this process and the others.
+fn exchange_turns(shared: &Shared) {
+    let Some(processes) = shared.group.processes() else {
+        return;
+    };
+    shared.rendezvous.serve(shared, |mine: Round<Turn>| {
+        let all = processes.allgather(wire::encode(&mine), None)?;
+        let read = |bytes: &Vec<u8>| wire::decode(bytes).ok_or_else(|| "a process sent what is no call".to_owned());
+        all.iter().map(read).collect()
+    });
 }
 
 /// Tells the others that this PE comes no more, however its thread ends: they would wait for it for ever.

@@ -230,6 +230,7 @@ impl<'a> Kernel<'a> {
 
     fn device_entry(&self, i: usize, arguments: &TokenStream, symbol: &str) -> TokenStream {
         let (name, entry) = (self.name(), format_ident!("__entry{i}"));
+        let text = name.to_string();
         let turbofish = if arguments.is_empty() {
             quote!()
         } else {
@@ -257,6 +258,7 @@ impl<'a> Kernel<'a> {
             #[cfg(target_arch = "nvptx64")]
             #[unsafe(export_name = #symbol)]
             unsafe extern "ptx-kernel" fn #entry(#(#values: <#name #arguments as __Signature>::#types,)* #slot) {
+                let _span = ::shmem::__kernel_begins(#text);
                 #name #turbofish (#token #(#values),*)
             }
         }

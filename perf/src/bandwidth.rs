@@ -15,10 +15,11 @@ where
     // 512 KiB on the peer's side for each block, at least.
     let windows = (blocks as usize * (512 << 10) / bytes).max(1);
     let is_get = CALL == call::GET || CALL == call::GET_NBI;
-    let (here, there) = (pe.alloc::<u32>(len)?, pe.alloc::<u32>(len * windows)?);
+    let here = pe.alloc::<u32>(if is_get { len * windows } else { len })?;
+    let there = pe.alloc::<u32>(len * windows)?;
     let full = |n: usize| (0..n).map(|i| measure::element(i % len)).collect::<Vec<_>>();
     // The source side is filled, the other is poisoned.
-    here.write(&if is_get { vec![0; len] } else { full(len) })?;
+    here.write(&if is_get { vec![0; len * windows] } else { full(len) })?;
     there.write(&if is_get {
         full(len * windows)
     } else {

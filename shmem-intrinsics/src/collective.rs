@@ -94,6 +94,8 @@ impl Collective {
 #[inline(always)]
 #[track_caller]
 fn meet<G: Tile, const QUIET: bool>(tile: G, team: Team) {
+    #[cfg(all(shmem_timeline, target_arch = "nvptx64"))]
+    let _span = arch::timeline::begin_tile(tile, crate::timeline::Kind::Barrier, crate::timeline::NO_PEER, 0);
     let (me, n, slot) = (team.my_pe(), team.n_pes(), team.slot_number());
     check(
         (slot as usize) < SYNC_SLOTS,

@@ -242,6 +242,10 @@ pub trait Machine {
     fn flush(&self, group: Group, ctx: u32, at: At);
     /// Loads of the watched words are those of a wait at this place, until it is over: None.
     fn watching(&self, wait: Option<(&Watch, At)>);
+    /// Whether a wait at this line is left out, to see what its program becomes without it.
+    fn leaves_out_wait(&self, _at: At) -> bool {
+        false
+    }
     /// Gives way to other lanes until memory may have changed. Does not return once a PE has failed.
     fn pause(&self, watch: &Watch, at: At);
     /// The block's array of this identity, aligned to 16; what it holds at the block's start is unspecified.

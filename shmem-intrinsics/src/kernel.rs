@@ -39,6 +39,26 @@ unsafe impl<T: KernelArg, const N: usize> KernelArg for [T; N] {
 #[doc(hidden)]
 pub const fn __assert_arg<T: KernelArg>() {}
 
+/// What an entry holds while its kernel runs: nothing, in builds without records.
+#[cfg(target_arch = "nvptx64")]
+#[doc(hidden)]
+pub struct __Running(
+    #[cfg(shmem_timeline)]
+    #[expect(dead_code, reason = "dropped")]
+    crate::arch::timeline::Span,
+);
+
+/// A thread of a kernel begins.
+#[cfg(target_arch = "nvptx64")]
+#[doc(hidden)]
+#[inline(always)]
+pub fn __kernel_begins(_name: &'static str) -> __Running {
+    __Running(
+        #[cfg(shmem_timeline)]
+        crate::arch::timeline::begin_kernel(_name),
+    )
+}
+
 #[cfg(not(target_arch = "nvptx64"))]
 pub use host::*;
 

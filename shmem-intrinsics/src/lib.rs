@@ -27,6 +27,7 @@
 //! | [`mbarrier`] | barriers in shared memory, arrived at and waited for apart | CUDA `cuda::barrier` |
 //! | [`print`](mod@print) | [`gpu_println!`] | CUDA `printf` |
 //! | [`math`], [`vector`], [`time`] | float functions, vectors and halves, clocks | CUDA |
+//! | [`timeline`] | records of calls on a GPU, for a timeline | |
 //! | [`fault`], [`state`] | what happens on an error; what a kernel knows of its PE | |
 //!
 //! A call goes to a peer as stores over NVLink (`arch/ptx`), or to the simulator (`arch/hosted`, [`hook`]); everything
@@ -89,6 +90,7 @@ pub mod test;
 pub mod thread;
 pub mod tile;
 pub mod time;
+pub mod timeline;
 pub mod vector;
 pub mod wait;
 pub mod wait_many;

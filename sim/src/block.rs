@@ -46,6 +46,7 @@ pub(crate) struct Home {
     /// Which part of the launch.
     pub(crate) part: usize,
     pub(crate) pe: u32,
+    pub(crate) stream: u32,
     /// Its place among the launch's resident blocks.
     pub(crate) slot: u32,
     /// Its rank in the grid.
@@ -201,6 +202,9 @@ impl Block {
         for lane in &block.lanes {
             lane.enter(&block);
         }
+        if let Some(timeline) = &world.timeline {
+            timeline.block(&block.lanes[0]);
+        }
         cluster.add(&block);
         for warp in 0..block.warps.len() as u32 {
             queue.push(WarpId { slot: home.slot, warp });
@@ -254,7 +258,6 @@ impl Block {
             && let Some(check) = &self.world.check
         {
             check.end(self.number);
-            self.shared.each(|start, bytes| check.forget(start, bytes));
         }
         let mut waiting = state.meeting.get();
         while waiting != 0 {
@@ -265,6 +268,15 @@ impl Block {
         }
         self.recheck_barriers(thread);
         self.live.get() == 0
+    }
+}
+
+impl Block {
+    /// Its shared memory is gone.
+    pub(crate) fn forget_shared(&self) {
+        if let Some(check) = &self.world.check {
+            self.shared.each(|start, bytes| check.forget(start, bytes));
+        }
     }
 }
 

@@ -66,7 +66,7 @@ pub(crate) struct Choices {
 impl Choices {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
-            only: config.choices.clone(),
+            only: config.choices.clone().or_else(|| config.model.map(|_| Arc::default())),
             made: (0..Sequence::Operations(config.pes).index())
                 .map(|_| Cell::new(0))
                 .collect(),

@@ -1,8 +1,12 @@
 //! What a world is made of, and why it could not be made.
 
 use crate::choices::Notes;
-use crate::net::{Fault, Path};
+use crate::memory::heap_file;
+use crate::net::{Fault, Model, Path};
 use shmem::state::{MAX_PES, SystemArea};
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,8 +38,15 @@ pub struct Config {
     /// PEs of a node, which reach each other by load and store. None: all of them over [`Path::LoadStore`], else each is a
     /// node of its own.
     pub node_pes: Option<u32>,
+    /// Which of the PEs are here, where others are in other processes. None: all of them.
+    pub processes: Option<Processes>,
     /// What breaks.
     pub faults: Vec<Fault>,
+    /// Where a trace of what happens is written when the world ends, for Perfetto; from `SHMEM_TIMELINE`. The second world
+    /// of a process with the same name writes `name.2.json`.
+    pub timeline: Option<PathBuf>,
+    /// Times of a network, instead of random ones: then nothing is random.
+    pub model: Option<Model>,
     /// The random decisions that are made, by number and ascending; all others are plain. None: all are made.
     pub choices: Option<Arc<[u64]>>,
     /// Where decisions are noted.
@@ -53,10 +64,20 @@ impl Config {
             check: true,
             path: None,
             node_pes: None,
+            processes: None,
             faults: Vec::new(),
+            timeline: std::env::var_os("SHMEM_TIMELINE")
+                .filter(|name| !name.is_empty())
+                .map(PathBuf::from),
+            model: None,
             choices: None,
             notes: None,
         }
+    }
+
+    /// The PEs whose lanes run in this process.
+    pub(crate) fn local(&self) -> Range<u32> {
+        self.processes.as_ref().map_or(0..self.pes, |here| here.local.clone())
     }
 
     /// What carries operations, and how many PEs a node has.
@@ -73,6 +94,15 @@ impl Config {
         if self.pes == 0 || self.pes as usize > MAX_PES {
             return Err(SimError::Pes { pes: self.pes });
         }
+        if let Some(Processes { local, heaps }) = &self.processes
+            && (local.is_empty() || local.end > self.pes || heaps.len() != self.pes as usize)
+        {
+            return Err(SimError::Processes {
+                local: local.clone(),
+                pes: self.pes,
+                heaps: heaps.len(),
+            });
+        }
         let needed = SystemArea::new(self.pes).bytes;
         if self.heap_bytes < needed {
             return Err(SimError::Heap {
@@ -81,6 +111,49 @@ impl Config {
             });
         }
         Ok(())
+    }
+}
+
+/// One process's part of a world whose PEs are in several. Each process runs the lanes of its own PEs, on memory that all
+/// of them map.
+///
+/// A seed decides about the lanes of one process only: how fast the others are is chance, and so such a run can't be
+/// replayed. A process does not see what the others' lanes do: they are not checked, whatever [`Config::check`](field@Config::check) says, and a
+/// lane that waits is not known to wait for ever; it ends at the time limit. Collective launches start when every PE of
+/// this process has made them.
+///
+/// ```
+/// use shmem_sim::{Config, Engine, Processes, StreamId};
+///
+/// // Both processes' parts, here in one process.
+/// let heap = || Processes::heap_file(1 << 20);
+/// let heaps: std::sync::Arc<[_]> = [heap()?, heap()?].into();
+/// let part = |pe: u32| {
+///     let mut config = Config::new(2);
+///     config.heap_bytes = 1 << 20;
+///     config.processes = Some(Processes { local: pe..pe + 1, heaps: heaps.clone() });
+///     Engine::new(config)
+/// };
+/// let (a, b) = (part(0)?, part(1)?);
+/// assert_ne!(a.heap(1), b.heap(1)); // one memory at two addresses
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Processes {
+    /// The PEs of this process.
+    pub local: Range<u32>,
+    /// Every PE's heap, as [`heap_file`](Self::heap_file) makes them: of at least [`Config::heap_bytes`] bytes.
+    pub heaps: Arc<[OwnedFd]>,
+}
+
+impl Processes {
+    /// Memory for a PE's heap that processes can share by passing the descriptor on. Nobody can shrink it; it goes with the
+    /// last process that has it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn heap_file(bytes: u64) -> std::io::Result<OwnedFd> {
+        heap_file(bytes)
     }
 }
 
@@ -101,6 +174,16 @@ pub enum SimError {
         bytes: u64,
         /// The least.
         needed: u64,
+    },
+    /// A process's part that is none of the world.
+    #[error("PEs {local:?} and {heaps} heaps were given for a world of {pes} PEs: give some of them, and every heap")]
+    Processes {
+        /// The PEs here.
+        local: Range<u32>,
+        /// All of them.
+        pes: u32,
+        /// Heaps given.
+        heaps: usize,
     },
     /// The system gave no memory.
     #[error("could not map {bytes} bytes for {what}: {source}; make heap_bytes or the number of PEs smaller")]

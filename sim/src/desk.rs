@@ -6,6 +6,7 @@
 use crate::failure::Failure;
 use crate::hosts::{Doing, Gangs, Host};
 use crate::kernel::KernelJob;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -30,6 +31,8 @@ struct State {
     failure: Option<Failure>,
     shutdown: bool,
     switches: u64,
+    /// Simulated, when a job last ended.
+    time_ns: u64,
 }
 
 /// A job on its way to its stream.
@@ -53,16 +56,26 @@ pub(crate) struct News {
 
 /// The host's side.
 impl Desk {
-    pub(crate) fn new(pes: u32) -> Self {
+    /// The hosts of PEs that are not `local` are in other processes.
+    pub(crate) fn new(pes: u32, local: Range<u32>) -> Self {
         Self {
             state: Mutex::new(State {
                 orders: Vec::new(),
-                hosts: (0..pes).map(|_| Host::new()).collect(),
-                gangs: Gangs::new(pes),
+                hosts: (0..pes)
+                    .map(|pe| {
+                        if local.contains(&pe) {
+                            Host::new()
+                        } else {
+                            Host::elsewhere()
+                        }
+                    })
+                    .collect(),
+                gangs: Gangs::new(local.len() as u32),
                 told: None,
                 failure: None,
                 shutdown: false,
                 switches: 0,
+                time_ns: 0,
             }),
             simulator: Condvar::new(),
             hosts: (0..pes).map(|_| Condvar::new()).collect(),
@@ -177,6 +190,10 @@ impl Desk {
         self.lock().switches
     }
 
+    pub(crate) fn time_ns(&self) -> u64 {
+        self.lock().time_ns
+    }
+
     pub(crate) fn shut_down(&self) {
         let mut state = self.lock();
         state.shutdown = true;
@@ -229,9 +246,9 @@ impl Desk {
     }
 
     /// A job of this stream has ended.
-    pub(crate) fn job_done(&self, pe: u32, stream: u32, switches: u64) {
+    pub(crate) fn job_done(&self, pe: u32, stream: u32, switches: u64, time_ns: u64) {
         let mut state = self.lock();
-        state.switches = switches;
+        (state.switches, state.time_ns) = (switches, time_ns);
         if state.hosts[pe as usize].job_done(stream) {
             self.hosts[pe as usize].notify_all();
         }

@@ -75,8 +75,8 @@ impl Engine {
     pub fn new(config: Config) -> Result<Self, SimError> {
         config.check()?;
         panics::install_hook();
-        let desk = Arc::new(Desk::new(config.pes));
-        let heaps = Arc::new(Heaps::new(config.pes, config.heap_bytes)?);
+        let desk = Arc::new(Desk::new(config.pes, config.local()));
+        let heaps = Arc::new(Heaps::of(&config)?);
         let (ready, made) = mpsc::sync_channel(1);
         let (thread_desk, thread_heaps) = (Arc::clone(&desk), Arc::clone(&heaps));
         let thread = thread::Builder::new()
@@ -238,14 +238,14 @@ pub(crate) fn on_own_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 }
 
 /// Runs a collective launch of one job for each PE from beginning to end, on this thread, which is in no lane. Returns how
-/// often a lane was switched to.
-pub(crate) fn run_here(config: &Config, jobs: impl Iterator<Item = KernelJob>) -> Result<u64, Failure> {
+/// often a lane was switched to, and the simulated time.
+pub(crate) fn run_here(config: &Config, jobs: impl Iterator<Item = KernelJob>) -> Result<(u64, u64), Failure> {
     let unmade = |error: SimError| Failure::Launch {
         report: error.to_string(),
     };
     config.check().map_err(unmade)?;
     panics::install_hook();
-    let desk = Arc::new(Desk::new(config.pes));
+    let desk = Arc::new(Desk::new(config.pes, 0..config.pes));
     let heaps = Arc::new(Heaps::new(config.pes, config.heap_bytes).map_err(unmade)?);
     let _watch = overflow::Watch::new().map_err(unmade)?;
     let world = World::new(config, Arc::clone(&heaps)).map_err(unmade)?;
@@ -264,7 +264,7 @@ pub(crate) fn run_here(config: &Config, jobs: impl Iterator<Item = KernelJob>) -
     }
     match desk.failure() {
         Some(failure) => Err(failure),
-        None => Ok(desk.switches()),
+        None => Ok((desk.switches(), desk.time_ns())),
     }
 }
 

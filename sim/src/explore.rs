@@ -97,6 +97,8 @@ impl fmt::Display for Found {
 #[track_caller]
 pub fn explore(sim: &Sim, seeds: Range<u64>, kernel: impl Fn() + Send + Sync) -> Result<Explored, Box<Found>> {
     let (kernel, at) = (&kernel, Location::caller());
+    // Of all these worlds only the one that shows a failure in few decisions has a timeline.
+    let (sim, timeline) = (&sim.clone().timeline_file(None), sim.timeline_wanted());
     let only = match Seed::from_env() {
         Ok(only) => only,
         Err(error) => {
@@ -122,7 +124,14 @@ pub fn explore(sim: &Sim, seeds: Range<u64>, kernel: impl Fn() + Send + Sync) ->
     });
     match ran {
         Ok(()) => Ok(explored),
-        Err((seed, failure)) => Err(Box::new(shrink(sim, &seed, explored.seeds, failure, at, kernel))),
+        Err((seed, failure)) => {
+            let found = shrink(sim, &seed, explored.seeds, failure, at, kernel);
+            if timeline.is_some() {
+                let shown = sim.clone().timeline_file(timeline);
+                let _ = shown.replay(found.replay.clone()).run(kernel);
+            }
+            Err(Box::new(found))
+        }
     }
 }
 

@@ -11,6 +11,8 @@ pub(crate) enum Doing {
     WaitsFor(u32),
     InCollective,
     Ended,
+    /// Whatever it does, another process does it.
+    Elsewhere,
 }
 
 /// One PE's host thread.
@@ -21,6 +23,7 @@ pub(crate) struct Host {
     /// Host collectives that it is in.
     blocked: u32,
     detached: bool,
+    elsewhere: bool,
     /// It has kept the simulator waiting since it last did anything.
     late: bool,
     collectives: u64,
@@ -40,9 +43,18 @@ impl Host {
             waits: Vec::new(),
             blocked: 0,
             detached: false,
+            elsewhere: false,
             late: false,
             collectives: 0,
             plains: 0,
+        }
+    }
+
+    /// One of another process.
+    pub(crate) fn elsewhere() -> Self {
+        Self {
+            elsewhere: true,
+            ..Self::new()
         }
     }
 
@@ -125,7 +137,9 @@ impl Host {
 
     /// A wait that is over ends here, not when its thread gets to run: the host runs as soon as the stream has drained.
     pub(crate) fn doing(&self) -> Doing {
-        if self.detached {
+        if self.elsewhere {
+            Doing::Elsewhere
+        } else if self.detached {
             Doing::Ended
         } else if let Some(&stream) = self.waits.iter().find(|&&stream| !self.drained(stream)) {
             Doing::WaitsFor(stream)
@@ -155,7 +169,7 @@ impl Host {
     }
 }
 
-/// Collective launches that not every PE has made.
+/// Collective launches that not every PE of this process has made.
 pub(crate) struct Gangs {
     pes: u32,
     /// The oldest first.

@@ -169,6 +169,10 @@ impl Launch {
             seen: Cell::new(world.memory.version()),
             part_ended: Cell::new(false),
         };
+        if let Some(timeline) = &world.timeline {
+            let parts = launch.parts.iter();
+            parts.for_each(|part| timeline.kernel(part.pe, part.stream, &kernel));
+        }
         launch.admit();
         launch
     }
@@ -200,6 +204,7 @@ impl Launch {
             let home = Home {
                 part,
                 pe: self.parts[part].pe,
+                stream: self.parts[part].stream,
                 slot,
                 rank: (made % per_part) as u32,
             };
@@ -243,7 +248,12 @@ impl Launch {
     pub(crate) fn take_ended(&self, mut ended: impl FnMut(&Part)) {
         if self.part_ended.get() {
             let parts = self.parts.iter().filter(|part| part.take_ended(&self.world.net));
-            parts.for_each(&mut ended);
+            parts.for_each(|part| {
+                if let Some(timeline) = &self.world.timeline {
+                    timeline.kernel_ended(part.pe, part.stream);
+                }
+                ended(part);
+            });
             let waits = |part: &Part| part.left() == 0 && !part.over();
             self.part_ended.set(self.parts.iter().any(waits));
         }
@@ -345,8 +355,13 @@ impl Launch {
     fn retire(&self, block: &Block) {
         // The thread's current lane goes with the block.
         leave_lanes();
+        if let Some(timeline) = &self.world.timeline {
+            timeline.block_ended(&block.lanes[0]);
+        }
         let net = &self.world.net;
         net.block_ends(block.home.pe, std::ptr::from_ref(block).addr());
+        // Only now: what was read last may be what the checker looks for.
+        block.forget_shared();
         self.resident.borrow_mut()[block.home.slot as usize] = None;
         self.free_slots.borrow_mut().push(block.home.slot);
         let part = &self.parts[block.home.part];

@@ -11,9 +11,11 @@
 //! | `block`, `meet`, `lane`, `machine` | warps, barriers, coroutines, what a lane's calls do |
 //! | `check` | the happens-before checker: finds missing fences, waits and syncs |
 //! | `net`, `memory` | when an operation takes effect at another PE, and the memory it changes |
+//! | `cut` | one call left out, by `SHMEM_SIM_SKIP` |
 //! | `breaks` | what a lane meets of [`Fault`]s |
 //! | `choices`, `rng`, `clock` | random decisions, by number; simulated time |
 //! | `stack`, `overflow`, `panics` | stacks of lanes, and what becomes of kernels that leave theirs or panic |
+//! | `timeline`, `trace` | what happened when, as a file for Perfetto |
 //! | `report`, `failure` | why a world failed, as text |
 //!
 //! # What to know
@@ -49,6 +51,7 @@ mod choices;
 mod clock;
 mod cluster;
 mod config;
+mod cut;
 mod desk;
 mod engine;
 mod explore;
@@ -72,15 +75,18 @@ mod seed;
 mod shared;
 mod simulator;
 mod stack;
+mod timeline;
+mod trace;
 mod world;
 
 pub use check::{Bug, BugKind, Party};
-pub use config::{Config, SimError};
+pub use config::{Config, Processes, SimError};
 pub use engine::{Blocked, Engine, StreamId};
 pub use explore::{Explored, Found, explore};
 pub use failure::Failure;
 pub use kernel::{KernelJob, LaneBody};
-pub use net::{Delay, Fault, Link, NoPath, Path, When};
+pub use net::{Delay, Fault, Link, LinkModel, Model, NoPath, Path, When};
 pub use objects::{collective, contexts, counters, global, signals, symmetric, symmetric_with, team};
 pub use run::{Dim3, Report, Sim, run};
 pub use seed::{NoSeed, Seed, seed_from_env};
+pub use trace::{Arg, Trace, TrackId};

@@ -3,10 +3,12 @@
 use crate::block::{Block, bits};
 use crate::check::{self, Channel, Checker, Issue, Kind, Order, Run};
 use crate::choices::Sequence;
+use crate::cut::Part;
 use crate::lane::{Lane, SYNC, Wait};
 use crate::memory;
 use crate::net::{Local, Origin, Remote, Team};
 use crate::queue::Paused;
+use crate::timeline::{Detail, Span};
 use shmem::fault::FaultKind;
 use shmem::hook::{Access, At, Atomic, Group, Machine, Peer, Scope, SignalOp, SignalUpdate, Strength, Transfer, Watch};
 use shmem::state::FaultRecord;
@@ -34,6 +36,21 @@ impl Lane {
         {
             look(check, &mut self.order.borrow_mut());
             self.end_if_failed();
+        }
+    }
+
+    /// Notes a part of a call; whether it is to do nothing.
+    fn leaves_out(&self, part: Part, at: At) -> bool {
+        self.world().cut.as_ref().is_some_and(|cut| {
+            cut.pass(part, at);
+            cut.leaves_out(at)
+        })
+    }
+
+    /// Notes an operation on data, which is never left out.
+    fn moves_data(&self, at: At) {
+        if let Some(cut) = &self.world().cut {
+            cut.pass(Part::Data, at);
         }
     }
 
@@ -127,14 +144,39 @@ impl Lane {
         update: SignalUpdate,
         to: Peer,
         team: Option<Team>,
-        checked: Option<Rc<check::Op>>,
+        checked: Option<&Rc<check::Op>>,
         at: At,
     ) {
         self.count_call(at);
-        let origin = self.origin(to.ctx, at, checked.as_ref());
+        let origin = self.origin(to.ctx, at, checked);
         let to = self.remote(to.pe, update.offset, 8, at);
         self.world().net.signal(origin, to.pe, update, team);
         self.end_if_failed();
+    }
+
+    /// A request that is answered gets to its PE, where a model says when.
+    fn asks(&self, origin: &Origin<'_>, to: u32, fence: u64) {
+        self.sleep_until(self.world().net.asks_ns(origin, to, fence), origin.at);
+    }
+
+    /// The answer comes back.
+    fn gets_answer(&self, origin: &Origin<'_>, from: u32, bytes: u64) {
+        self.sleep_until(self.world().net.answers_ns(origin, from, bytes), origin.at);
+    }
+
+    /// Waits for a time of the model.
+    fn sleep_until(&self, ns: u64, at: At) {
+        while self.world().time_ns() < ns && !self.must_not_wait() {
+            self.wait.set(Wait::Memory(Watch::CLOSURE));
+            self.at.set(Some(at));
+            self.world().net.sleep(self.block(), self.rank, ns);
+            self.suspend();
+        }
+    }
+
+    /// The slice of an operation in a timeline.
+    fn reach_span(&self, name: &'static str, leads: bool, pe: u32, bytes: u64, at: At) -> Span<'_> {
+        self.span(name, leads, at, Detail::Reach { pe, bytes })
     }
 
     #[cold]
@@ -146,8 +188,50 @@ impl Lane {
     /// The sync of a call that every member makes.
     fn sync_in(&self, call: &'static str, group: Group, at: At) {
         self.call.set(call);
-        self.sync(group, at);
+        self.sync_lanes(group, at);
         self.call.set(SYNC);
+    }
+
+    /// Waits until every member has come.
+    fn sync_lanes(&self, group: Group, at: At) {
+        if self.must_not_wait() {
+            return;
+        }
+        let _span = match group {
+            Group::Thread => None,
+            _ => Some(self.span_of(sync_name(group), group, at)),
+        };
+        match group {
+            Group::Thread => {}
+            Group::Warp(mask) => self.meet(mask, None, at),
+            Group::Block => {
+                let block = self.block();
+                self.wait.set(Wait::Barrier);
+                self.at.set(Some(at));
+                self.wait_unless(block.arrive(self.rank), at);
+            }
+            Group::Warps { first, count } => {
+                let (block, warp) = (self.block(), self.rank / 32);
+                if !(first..first + count).contains(&warp) || first + count > block.warps.len() as u32 {
+                    let message =
+                        format!("warp {warp} calls for {count} warps from {first} on, which it is not one of");
+                    self.misuse(at, message);
+                }
+                self.wait.set(Wait::Warps { first, count });
+                self.at.set(Some(at));
+                self.wait_unless(block.arrive_at_warps(self.rank, first, count), at);
+            }
+            Group::Cluster => {
+                self.wait.set(Wait::Cluster);
+                self.at.set(Some(at));
+                self.wait_unless(self.block().arrive_at_cluster(self.rank), at);
+            }
+            Group::Grid => {
+                self.wait.set(Wait::Grid);
+                self.at.set(Some(at));
+                self.wait_unless(self.block().arrive_at_grid(self.rank), at);
+            }
+        }
     }
 
     /// What each lane of a tile has put in the put_signal under way.
@@ -267,57 +351,45 @@ impl Lane {
     }
 }
 
+/// What a sync is called in a timeline.
+fn sync_name(group: Group) -> &'static str {
+    match group {
+        Group::Thread => "sync",
+        Group::Warp(_) => "sync of lanes",
+        Group::Warps { .. } => "sync of warps",
+        Group::Block => "sync of the block",
+        Group::Cluster => "sync of the cluster",
+        Group::Grid => "sync of the grid",
+    }
+}
+
 /// Calls of a lane that don't wait, between two times that it gives way.
 pub(crate) const CALLS: u32 = 1 << 14;
 
-/// A member's part of the bytes of a transfer: whole elements, one run each.
-fn share(transfer: &Transfer) -> Range<u64> {
-    let element = u64::from(transfer.element.max(1));
-    let per_member = (transfer.bytes / element).div_ceil(transfer.size.max(1).into());
+/// A member's part of the bytes of a transfer: whole elements, one run each. The contract does not say which, so it is the
+/// seed that does: no program may count on a member moving what it has written itself.
+fn share(transfer: &Transfer, seed: u64) -> Range<u64> {
+    let (element, size) = (u64::from(transfer.element.max(1)), u64::from(transfer.size.max(1)));
+    let per_member = (transfer.bytes / element).div_ceil(size);
+    // The same for all members of a call.
+    let turned = (seed ^ transfer.remote ^ transfer.bytes).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    let rank = (u64::from(transfer.rank) + turned) % size;
     let at = |rank: u64| (rank * per_member * element).min(transfer.bytes);
-    at(transfer.rank.into())..at(u64::from(transfer.rank) + 1)
+    at(rank)..at(rank + 1)
 }
 
 impl Machine for Lane {
     fn sync(&self, group: Group, at: At) {
-        if self.must_not_wait() {
-            return;
-        }
-        match group {
-            Group::Thread => {}
-            Group::Warp(mask) => self.meet(mask, None, at),
-            Group::Block => {
-                let block = self.block();
-                self.wait.set(Wait::Barrier);
-                self.at.set(Some(at));
-                self.wait_unless(block.arrive(self.rank), at);
-            }
-            Group::Warps { first, count } => {
-                let (block, warp) = (self.block(), self.rank / 32);
-                if !(first..first + count).contains(&warp) || first + count > block.warps.len() as u32 {
-                    let message =
-                        format!("warp {warp} calls for {count} warps from {first} on, which it is not one of");
-                    self.misuse(at, message);
-                }
-                self.wait.set(Wait::Warps { first, count });
-                self.at.set(Some(at));
-                self.wait_unless(block.arrive_at_warps(self.rank, first, count), at);
-            }
-            Group::Cluster => {
-                self.wait.set(Wait::Cluster);
-                self.at.set(Some(at));
-                self.wait_unless(self.block().arrive_at_cluster(self.rank), at);
-            }
-            Group::Grid => {
-                self.wait.set(Wait::Grid);
-                self.at.set(Some(at));
-                self.wait_unless(self.block().arrive_at_grid(self.rank), at);
-            }
+        if !self.leaves_out(Part::Sync, at) {
+            self.sync_lanes(group, at);
         }
     }
 
     fn exchange(&self, mask: u32, value: u64, at: At) -> [u64; 32] {
         let mut result = [0; 32];
+        if self.leaves_out(Part::Value, at) {
+            return [value; 32];
+        }
         if !self.must_not_wait() {
             self.meet(mask, Some((value, &raw mut result)), at);
         }
@@ -330,12 +402,17 @@ impl Machine for Lane {
             Some((start, end, at)) if (start..end).contains(&access.address) => at,
             _ => at,
         };
-        self.check(|check, order| check.access(order, &access, Kind::Load, at));
+        if !self.leaves_out(Part::Value, at) {
+            self.check(|check, order| check.access(order, &access, Kind::Load, at));
+        }
         // SAFETY: whoever calls the intrinsics promises a live, aligned word.
         unsafe { memory::load(access.address, access.bytes) }
     }
 
     fn store(&self, access: Access, value: u128, at: At) {
+        if self.leaves_out(Part::Value, at) {
+            return;
+        }
         self.check(|check, order| {
             // SAFETY: as in `load`.
             let same = unsafe { memory::load(access.address, access.bytes) == memory::low(value, access.bytes) };
@@ -361,6 +438,8 @@ impl Machine for Lane {
 
     fn atomic_at(&self, offset: u64, bytes: u32, to: Peer, strength: Strength, atomic: &Atomic, at: At) -> u64 {
         self.count_call(at);
+        self.moves_data(at);
+        let _span = self.reach_span("atomic", true, to.pe, bytes.into(), at);
         let word = self.remote(to.pe, offset, bytes.into(), at);
         if atomic.fetches {
             self.reach(to.pe, at);
@@ -371,10 +450,14 @@ impl Machine for Lane {
             network: self.world().net.crosses(self.block().home.pe, to.pe),
         };
         let checked = self.issue(issue, to, at);
-        let old = self
-            .world()
-            .net
-            .atomic(self.origin(to.ctx, at, checked.as_ref()), word, bytes, atomic);
+        let origin = self.origin(to.ctx, at, checked.as_ref());
+        if atomic.fetches {
+            self.asks(&origin, to.pe, self.fences.get(to.ctx));
+        }
+        let old = self.world().net.atomic(origin, word, bytes, atomic);
+        if atomic.fetches {
+            self.gets_answer(&origin, to.pe, bytes.into());
+        }
         self.end_if_failed();
         if let Some(op) = checked.filter(|_| atomic.fetches) {
             let acquires = matches!(strength, Strength::Acquire | Strength::AcqRel);
@@ -384,16 +467,34 @@ impl Machine for Lane {
         old
     }
 
-    fn fence_memory(&self, _: Scope, _: At) {
+    fn fence_memory(&self, _: Scope, at: At) {
+        if self.leaves_out(Part::Fence, at) {
+            return;
+        }
         self.check(|_, order| order.fence_memory());
         // Memory that a lane reaches is sequentially consistent here.
     }
 
     fn put(&self, transfer: &Transfer, at: At) {
         self.count_call(at);
+        self.moves_data(at);
+        let mut transfer = transfer;
+        let without_signal = Transfer {
+            signal: None,
+            ..*transfer
+        };
+        if transfer.signal.is_some() && self.leaves_out(Part::PutSignal, at) {
+            transfer = &without_signal;
+        }
         let to = self.remote(transfer.peer.pe, transfer.remote, transfer.bytes, at);
-        let mine = share(transfer);
+        let mine = share(transfer, self.world().seed);
         let team = transfer.signal.map(|_| Team::of(self, transfer.group));
+        let name = match (transfer.signal, transfer.blocking) {
+            (Some(_), _) => "put_signal",
+            (None, true) => "put",
+            (None, false) => "put_nbi",
+        };
+        let _span = self.reach_span(name, transfer.rank == 0, to.pe, transfer.bytes, at);
         let (issue, call) = match transfer.signal {
             Some(_) => (Issue::PutSignal, "put_signal"),
             None => (
@@ -429,7 +530,7 @@ impl Machine for Lane {
                 let Peer { pe, ctx } = transfer.peer;
                 let checked = self.issue(issue, transfer.peer, at);
                 let checked = checked.map(|op| Checker::tail(op, Channel { ctx, pe }, self.parts(transfer.group)));
-                self.signal_behind(update, transfer.peer, team, checked, at);
+                self.signal_behind(update, transfer.peer, team, checked.as_ref(), at);
             }
         }
         if transfer.blocking {
@@ -439,8 +540,11 @@ impl Machine for Lane {
 
     fn get(&self, transfer: &Transfer, at: At) {
         self.count_call(at);
+        self.moves_data(at);
         let from = self.remote(transfer.peer.pe, transfer.remote, transfer.bytes, at);
-        let mine = share(transfer);
+        let mine = share(transfer, self.world().seed);
+        let name = if transfer.blocking { "get" } else { "get_nbi" };
+        let _span = self.reach_span(name, transfer.rank == 0, from.pe, transfer.bytes, at);
         if transfer.blocking {
             self.reach(transfer.peer.pe, at);
         }
@@ -458,7 +562,13 @@ impl Machine for Lane {
             );
             let origin = self.origin(transfer.peer.ctx, at, checked.as_ref());
             let (destination, nbi) = (self.local(transfer, &mine), !transfer.blocking);
+            if transfer.blocking {
+                self.asks(&origin, from.pe, 0);
+            }
             self.world().net.get(origin, from, destination, nbi);
+            if transfer.blocking {
+                self.gets_answer(&origin, from.pe, mine.end - mine.start);
+            }
             self.end_if_failed();
         }
         if transfer.blocking {
@@ -468,7 +578,9 @@ impl Machine for Lane {
 
     fn p(&self, offset: u64, value: u128, bytes: u32, to: Peer, at: At) {
         self.count_call(at);
+        self.moves_data(at);
         let word = self.remote(to.pe, offset, bytes.into(), at);
+        let _span = self.reach_span("p", true, to.pe, bytes.into(), at);
         let checked = self.issue(Issue::P, to, at);
         self.world()
             .net
@@ -478,28 +590,43 @@ impl Machine for Lane {
 
     fn g(&self, offset: u64, bytes: u32, from: Peer, at: At) -> u128 {
         self.count_call(at);
+        self.moves_data(at);
         let word = self.remote(from.pe, offset, bytes.into(), at);
+        let _span = self.reach_span("g", true, from.pe, bytes.into(), at);
         self.reach(from.pe, at);
         let checked = self.issue(Issue::G, from, at);
-        let value = self
-            .world()
-            .net
-            .g(self.origin(from.ctx, at, checked.as_ref()), word, bytes);
+        let origin = self.origin(from.ctx, at, checked.as_ref());
+        self.asks(&origin, from.pe, 0);
+        let value = self.world().net.g(origin, word, bytes);
+        self.gets_answer(&origin, from.pe, bytes.into());
         self.end_if_failed();
         value
     }
 
     fn signal(&self, update: SignalUpdate, to: Peer, relaxed: bool, at: At) {
+        if self.leaves_out(Part::Signal, at) {
+            return;
+        }
         let issue = match update.op {
             _ if update.offset < self.world().system_bytes() => Issue::Sync { relaxed },
             SignalOp::Set => Issue::SignalSet { relaxed },
             SignalOp::Add => Issue::SignalAdd { relaxed },
         };
+        let name = if update.offset < self.world().system_bytes() {
+            "barrier signal"
+        } else {
+            "signal"
+        };
+        let _span = self.reach_span(name, true, to.pe, 8, at);
         let checked = self.issue(issue, to, at);
-        self.signal_behind(update, to, None, checked, at);
+        self.signal_behind(update, to, None, checked.as_ref(), at);
     }
 
     fn fence(&self, group: Group, ctx: u32, at: At) {
+        if self.leaves_out(Part::Fence, at) {
+            return;
+        }
+        let _span = self.span_of("fence", group, at);
         // All members' earlier operations come before each member's later ones.
         self.sync_in("fence", group, at);
         self.meet_error(Some(ctx), at);
@@ -508,8 +635,13 @@ impl Machine for Lane {
     }
 
     fn quiet(&self, group: Group, ctx: u32, at: At) {
+        if self.leaves_out(Part::Quiet, at) {
+            return;
+        }
         self.pass(at);
+        let _span = self.span_of("quiet", group, at);
         self.meet_error(Some(ctx), at);
+        self.sleep_until(self.world().net.done_ns(&self.origin(ctx, at, None)), at);
         while !self.world().net.quiet(self.origin(ctx, at, None)) {
             self.frozen(at);
         }
@@ -522,6 +654,10 @@ impl Machine for Lane {
     }
 
     fn flush(&self, group: Group, ctx: u32, at: At) {
+        if self.leaves_out(Part::Flush, at) {
+            return;
+        }
+        let _span = self.span_of("flush", group, at);
         self.meet_error(Some(ctx), at);
         self.world().net.flush(self.origin(ctx, at, None));
         self.check(|_, order| order.flush(ctx));
@@ -536,6 +672,10 @@ impl Machine for Lane {
             }));
     }
 
+    fn leaves_out_wait(&self, at: At) -> bool {
+        self.leaves_out(Part::Wait, at)
+    }
+
     fn pause(&self, watch: &Watch, at: At) {
         if self.must_not_wait() {
             self.leave();
@@ -547,7 +687,13 @@ impl Machine for Lane {
         block
             .queue
             .pause(Paused::new(block.home.slot, self.rank, watch, self.read_clock.take()));
+        if let Some(timeline) = &self.world().timeline {
+            timeline.waits(self, watch, at);
+        }
         self.suspend();
+        if let Some(timeline) = &self.world().timeline {
+            timeline.looks(self);
+        }
     }
 
     fn first_shared(&self, id: u64, bytes: usize, at: At) -> *mut u8 {
@@ -571,7 +717,12 @@ impl Machine for Lane {
         (start, bytes)
     }
 
-    fn copy_async(&self, from: Access, to: Access, _: At) {
+    fn copy_async(&self, from: Access, to: Access, at: At) {
+        // From now on it may read and write, whenever its effect is seen.
+        self.check(|check, order| {
+            check.access(order, &from, Kind::Load, at);
+            check.access(order, &to, Kind::Store, at);
+        });
         self.copies.begin((from, to));
     }
 
@@ -580,6 +731,9 @@ impl Machine for Lane {
     }
 
     fn wait_async(&self, pending: u32, at: At) {
+        if self.leaves_out(Part::Wait, at) {
+            return;
+        }
         for (from, to) in self.copies.complete(pending) {
             let value = self.load(from, at);
             self.store(to, value, at);

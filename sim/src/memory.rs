@@ -1,10 +1,12 @@
 //! Memory that lanes share: the heaps, single words, and a version that says whether any of it has changed.
 
-use crate::config::SimError;
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use crate::config::{Config, Processes, SimError};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstat, ftruncate, memfd_create};
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use shmem::hook::AtomicOp;
 use shmem::{bf16, f16};
 use std::cell::Cell;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
@@ -39,6 +41,32 @@ impl Mapping {
         }
     }
 
+    /// Memory that other processes map too.
+    fn shared(file: BorrowedFd<'_>, bytes: usize, what: &'static str) -> Result<Self, SimError> {
+        let refused = |source| SimError::Map {
+            what,
+            bytes: bytes as u64,
+            source,
+        };
+        // Pages beyond a file's end can't be touched.
+        let there = fstat(file).map_err(|errno| refused(errno.into()))?.st_size;
+        if u64::try_from(there).is_ok_and(|there| there < bytes as u64) {
+            return Err(refused(std::io::Error::other(format!("the file has {there} bytes"))));
+        }
+        let (prot, flags) = (
+            ProtFlags::READ | ProtFlags::WRITE,
+            MapFlags::SHARED | MapFlags::NORESERVE,
+        );
+        // SAFETY: new pages at an address that the system chooses; what others do there is what shared memory is for.
+        match unsafe { mmap(std::ptr::null_mut(), bytes, prot, flags, file, 0) } {
+            Ok(start) => Ok(Self {
+                start: start.cast(),
+                bytes,
+            }),
+            Err(errno) => Err(refused(errno.into())),
+        }
+    }
+
     pub(crate) fn start(&self) -> *mut u8 {
         self.start
     }
@@ -52,6 +80,15 @@ impl Drop for Mapping {
     }
 }
 
+/// Memory that processes share by its descriptor, and that keeps its size.
+pub(crate) fn heap_file(bytes: u64) -> std::io::Result<OwnedFd> {
+    let file = memfd_create("shmem heap", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    ftruncate(&file, bytes)?;
+    // A size that changed would end whoever touches the pages that are gone.
+    fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+    Ok(file)
+}
+
 /// Every PE's symmetric heap.
 pub(crate) struct Heaps {
     maps: Vec<Mapping>,
@@ -63,6 +100,17 @@ impl Heaps {
         let maps = (0..pes)
             .map(|_| Mapping::new(bytes as usize, "a symmetric heap"))
             .collect::<Result<_, _>>()?;
+        Ok(Self { maps, bytes })
+    }
+
+    /// As the configuration says: of this process, or shared with others.
+    pub(crate) fn of(config: &Config) -> Result<Self, SimError> {
+        let Some(Processes { heaps, .. }) = &config.processes else {
+            return Self::new(config.pes, config.heap_bytes);
+        };
+        let bytes = config.heap_bytes;
+        let map = |file: &OwnedFd| Mapping::shared(file.as_fd(), bytes as usize, "a symmetric heap");
+        let maps = heaps.iter().map(map).collect::<Result<_, _>>()?;
         Ok(Self { maps, bytes })
     }
 
@@ -103,6 +151,11 @@ impl Memory {
 
     pub(crate) fn version(&self) -> u64 {
         self.version.get()
+    }
+
+    /// What another process has changed is no news here: lanes that wait look once more.
+    pub(crate) fn expect_changes(&self) {
+        self.touch();
     }
 
     fn touch(&self) {

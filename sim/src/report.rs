@@ -273,6 +273,7 @@ impl<'a> Report<'a> {
                 Doing::WaitsFor(stream) => format!("waits for stream {stream}"),
                 Doing::InCollective => "waits in a host collective".to_owned(),
                 Doing::Ended => "has ended".to_owned(),
+                Doing::Elsewhere => "is in another process".to_owned(),
             };
             if *doing != Doing::Ended || self.waits_for_hosts {
                 self.line(&format!("host of {}: {what}", numbers("PE", pes)));

@@ -5,9 +5,10 @@ use crate::config::Config;
 use crate::engine;
 use crate::failure::Failure;
 use crate::kernel::{KernelJob, LaneBody};
-use crate::net::{Fault, Path};
+use crate::net::{Fault, Model, Path};
 use crate::seed::Seed;
 use std::panic::Location;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +20,8 @@ pub struct Report {
     pub lane_switches: u64,
     /// The seed it ran with.
     pub seed: u64,
+    /// How long it would have taken by the [`Model`], where there is one: never a measured time.
+    pub modelled: Option<Duration>,
 }
 
 /// Launches a kernel on `pes` PEs, with `grid` blocks of `block` threads on each, and waits for it. The launch is
@@ -161,6 +164,28 @@ impl Sim {
         self
     }
 
+    /// Times by a model of the network, instead of random ones. The report says how long the launch takes by it.
+    pub fn model(mut self, model: Model) -> Self {
+        self.config.model = Some(model);
+        self
+    }
+
+    /// Where a trace of what happens is written, for Perfetto, instead of where `SHMEM_TIMELINE` says: see
+    /// [`Config::timeline`].
+    pub fn timeline(mut self, file: impl Into<PathBuf>) -> Self {
+        self.config.timeline = Some(file.into());
+        self
+    }
+
+    pub(crate) fn timeline_wanted(&self) -> Option<PathBuf> {
+        self.config.timeline.clone()
+    }
+
+    pub(crate) fn timeline_file(mut self, file: Option<PathBuf>) -> Self {
+        self.config.timeline = file;
+        self
+    }
+
     /// Bytes of each PE's heap: address space, 1 GiB if not set.
     pub fn heap_bytes(mut self, heap_bytes: u64) -> Self {
         self.config.heap_bytes = heap_bytes;
@@ -200,7 +225,7 @@ impl Sim {
         at: &'static Location<'static>,
         kernel: &(impl Fn() + Send + Sync),
     ) -> Result<Report, Failure> {
-        let number = seed.number;
+        let (number, model) = (seed.number, self.config.model);
         let config = Config {
             seed: number,
             choices: seed.choices,
@@ -221,10 +246,11 @@ impl Sim {
             collective: true,
             lane: Arc::clone(&kernel),
         });
-        let lane_switches = engine::run_here(&config, jobs)?;
+        let (lane_switches, time_ns) = engine::run_here(&config, jobs)?;
         Ok(Report {
             lane_switches,
             seed: number,
+            modelled: model.map(|_| Duration::from_nanos(time_ns)),
         })
     }
 }

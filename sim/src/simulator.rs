@@ -20,6 +20,9 @@ const COLLECTIVE_EXIT: Duration = Duration::from_secs(1);
 /// Between two looks at lanes that wait for something that a host may write.
 const IDLE_LOOKS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(16));
 
+/// Between two looks at lanes that wait for something that another process may write.
+const PEER_LOOKS: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(2));
+
 /// Labels of the random sequences.
 const PLAIN: u64 = 0;
 const COLLECTIVE: u64 = 1;
@@ -55,7 +58,7 @@ impl Simulator {
             launches: Vec::new(),
             rounds: 0,
             kept_since: None,
-            next_look: IDLE_LOOKS.0,
+            next_look: Duration::ZERO,
         }
     }
 
@@ -74,6 +77,7 @@ impl Simulator {
             }
         }
         self.end_lanes();
+        self.write_timeline();
         if let Some(failure) = self.world.failure().cloned() {
             self.desk.publish(failure);
         }
@@ -103,18 +107,26 @@ impl Simulator {
                 }
                 if advanced {
                     self.kept_since = None;
-                    self.next_look = IDLE_LOOKS.0;
+                    self.next_look = Duration::ZERO;
                 } else {
                     self.idle();
                 }
             }
             if let Some(failure) = self.world.failure().cloned() {
                 self.end_lanes();
+                self.write_timeline();
                 self.desk.publish(failure);
                 self.desk.sleep(None);
             }
         }
         self.end_lanes();
+        self.write_timeline();
+    }
+
+    fn write_timeline(&self) {
+        if let Some(timeline) = &self.world.timeline {
+            timeline.write();
+        }
     }
 
     fn accept(&mut self, orders: Vec<Order>) {
@@ -143,7 +155,7 @@ impl Simulator {
         }
         let complete = gangs
             .into_iter()
-            .filter(|(_, heads)| heads.len() as u32 == self.world.pes());
+            .filter(|(_, heads)| heads.len() == self.world.local().len());
         starting.extend(complete.map(|(number, heads)| (heads, vec![COLLECTIVE, number])));
         for (heads, labels) in starting {
             let jobs = heads.iter().filter_map(|at| {
@@ -196,8 +208,13 @@ impl Simulator {
     /// Ends a launch that has run for too long. Looks at the wall clock now and then.
     fn look_at_clock(&mut self) {
         self.rounds = self.rounds.wrapping_add(1);
-        if self.rounds.is_multiple_of(CLOCK_ROUNDS) && self.launch_over_limit() {
-            self.fail_by_limit("is still running");
+        if self.rounds.is_multiple_of(CLOCK_ROUNDS) {
+            if self.world.has_others() {
+                self.world.memory.expect_changes();
+            }
+            if self.launch_over_limit() {
+                self.fail_by_limit("is still running");
+            }
         }
     }
 
@@ -210,7 +227,8 @@ impl Simulator {
                 if let Some(stream) = self.streams.get_mut(&(part.pe, part.stream)) {
                     stream.running = false;
                 }
-                self.desk.job_done(part.pe, part.stream, self.world.switches());
+                self.desk
+                    .job_done(part.pe, part.stream, self.world.switches(), self.world.time_ns());
             });
         }
         if moved {
@@ -229,7 +247,8 @@ impl Simulator {
         }
         let hosts = self.desk.hosts();
         let may_come = hosts.contains(&Doing::Runs);
-        let poll = self.poll(if may_come { 1 } else { PATIENT_POLLS });
+        let patient = !may_come && !self.world.has_others();
+        let poll = self.poll(if patient { PATIENT_POLLS } else { 1 });
         if self.world.failure().is_some() {
             return;
         }
@@ -247,6 +266,8 @@ impl Simulator {
             }
         } else if may_come {
             self.await_hosts(&hosts);
+        } else if self.world.has_others() {
+            self.await_peers(&hosts);
         } else {
             if hosts.contains(&Doing::InCollective) {
                 self.desk.sleep(Some(COLLECTIVE_EXIT));
@@ -307,14 +328,43 @@ impl Simulator {
         let look = if self.launches.is_empty() {
             left
         } else {
-            Some(left.map_or(self.next_look, |left| left.min(self.next_look)))
+            let next = self.next_look(if self.world.has_others() {
+                PEER_LOOKS
+            } else {
+                IDLE_LOOKS
+            });
+            Some(left.map_or(next, |left| left.min(next)))
         };
-        self.next_look = (self.next_look * 2).min(IDLE_LOOKS.1);
         self.desk.sleep(look);
         let slept = now.elapsed();
         for launch in &self.launches {
             launch.started.set(launch.started.get() + slept);
         }
+    }
+
+    /// No host of this process will do anything: waits for other processes to write what lanes wait for, or to let a host
+    /// go that is in a collective with them.
+    fn await_peers(&mut self, hosts: &[Doing]) {
+        let since = *self.kept_since.get_or_insert_with(Instant::now);
+        if self.launch_over_limit() {
+            self.fail_by_limit("waits for PEs of other processes");
+        } else if self.launches.is_empty() && self.limit.is_some_and(|limit| since.elapsed() >= limit) {
+            let limit = self.limit.unwrap_or_default();
+            self.fail_by_report(
+                &format!("time limit of {limit:?}: a collective launch can't start"),
+                hosts,
+            );
+        } else {
+            let look = self.next_look(PEER_LOOKS);
+            self.desk.sleep(Some(look));
+        }
+    }
+
+    /// How long to sleep now: longer each time that nothing has come of it.
+    fn next_look(&mut self, (least, most): (Duration, Duration)) -> Duration {
+        let look = self.next_look.clamp(least, most);
+        self.next_look = look * 2;
+        look
     }
 
     fn launch_over_limit(&self) -> bool {
@@ -356,7 +406,7 @@ impl Simulator {
                     .iter()
                     .any(|other| other.pe == pe && other.number == order.number && other.job.collective)
             };
-            let missing: Vec<u32> = (0..self.world.pes()).filter(|&pe| !launched(pe)).collect();
+            let missing: Vec<u32> = self.world.local().filter(|&pe| !launched(pe)).collect();
             report.waiting_launch(order, &missing);
         }
         report.hosts(hosts);

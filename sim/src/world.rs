@@ -4,12 +4,15 @@ use crate::check::Checker;
 use crate::choices::Choices;
 use crate::clock::{Clock, TICK_NS};
 use crate::config::{Config, SimError};
+use crate::cut::Cut;
 use crate::failure::Failure;
 use crate::memory::{Heaps, Memory};
 use crate::net::{Effects, Network, Path};
 use crate::stack::{Guard, StackPool};
+use crate::timeline::Timeline;
 use shmem::state::{DeviceState, MAX_PES, SystemArea};
 use std::cell::{Cell, OnceCell, RefCell};
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -20,10 +23,16 @@ pub(crate) struct World {
     pub(crate) choices: Rc<Choices>,
     pub(crate) stacks: RefCell<StackPool>,
     states: Box<[DeviceState]>,
+    /// The PEs whose lanes run here.
+    local: Range<u32>,
     switches: Cell<u64>,
+    /// What a stretch of a lane takes.
+    stretch_ns: u64,
     clock: Rc<Clock>,
     failure: Rc<OnceCell<Failure>>,
     pub(crate) check: Option<Rc<Checker>>,
+    pub(crate) timeline: Option<Rc<Timeline>>,
+    pub(crate) cut: Option<Cut>,
     /// Lanes have run beside a host that did other things: its speed may have decided what they found.
     ran_beside_host: Cell<bool>,
     ending: Cell<bool>,
@@ -65,21 +74,31 @@ impl World {
         let memory = Rc::new(Memory::new(Arc::clone(&heaps)));
         let failure = Rc::default();
         let place = Box::new(move |address| heaps.place(address));
-        let check = config
-            .check
-            .then(|| Rc::new(Checker::new(config.seed, &failure, place)));
+        let check =
+            (config.check && config.processes.is_none()).then(|| Rc::new(Checker::new(config.seed, &failure, place)));
         let (clock, choices) = (Rc::<Clock>::default(), Rc::new(Choices::new(config)));
+        let timeline = Timeline::new(config, &clock);
         Ok(Self {
             seed: config.seed,
-            net: Network::new(config, Effects::new(&memory, check.clone()), &clock, &choices)?,
+            net: Network::new(
+                config,
+                Effects::new(&memory, check.clone()),
+                &clock,
+                &choices,
+                timeline.clone(),
+            )?,
             choices,
             memory,
             stacks,
             states: states.collect(),
+            local: config.local(),
             switches: Cell::new(0),
+            stretch_ns: if config.model.is_some() { 0 } else { TICK_NS },
             clock,
             failure,
             check,
+            timeline,
+            cut: Cut::from_env()?,
             ran_beside_host: Cell::new(false),
             ending: Cell::new(false),
             damaged: Cell::new(false),
@@ -91,8 +110,23 @@ impl World {
         SystemArea::new(self.pes()).bytes
     }
 
+    /// Whether an address lies in the library's words of a PE: barriers and the like wait there.
+    pub(crate) fn is_barrier_word(&self, pe: u32, address: u64) -> bool {
+        let offset = address.checked_sub(self.memory.heaps.base(pe) as u64);
+        offset.is_some_and(|offset| offset < self.system_bytes())
+    }
+
     pub(crate) fn pes(&self) -> u32 {
         self.states.len() as u32
+    }
+
+    pub(crate) fn local(&self) -> Range<u32> {
+        self.local.clone()
+    }
+
+    /// Whether other processes run lanes of this world.
+    pub(crate) fn has_others(&self) -> bool {
+        self.local.len() < self.states.len()
     }
 
     pub(crate) fn state(&self, pe: u32) -> &DeviceState {
@@ -102,7 +136,7 @@ impl World {
     /// Counts a switch to a lane.
     pub(crate) fn count_switch(&self) {
         self.switches.set(self.switches.get() + 1);
-        self.clock.pass_ns(TICK_NS);
+        self.clock.pass_ns(self.stretch_ns);
     }
 
     pub(crate) fn switches(&self) -> u64 {
@@ -112,6 +146,11 @@ impl World {
     /// A look at the clock takes time, so that a loop that only does that ends.
     pub(crate) fn now_ns(&self) -> u64 {
         self.pass_ns(TICK_NS);
+        self.clock.now_ns()
+    }
+
+    /// The time, looked at by nobody.
+    pub(crate) fn time_ns(&self) -> u64 {
         self.clock.now_ns()
     }
 

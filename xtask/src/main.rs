@@ -3,6 +3,8 @@
 mod bundle;
 mod command;
 mod examples;
+mod gallery;
+mod mutants;
 mod ptx;
 mod setup;
 mod test;
@@ -31,6 +33,9 @@ enum Task {
         /// How many PEs.
         #[arg(short = 'n', long = "pes")]
         pes: Option<u32>,
+        /// One process for each PE, through shmem-run.
+        #[arg(long)]
+        processes: bool,
         /// Where kernels run.
         #[arg(long, default_value = "auto")]
         backend: Backend,
@@ -42,7 +47,35 @@ enum Task {
         arguments: Vec<String>,
     },
     /// Runs every test: unit, doc, compile-fail, conformance on the simulator, PTX and SASS.
-    Test,
+    Test {
+        /// 10,000 seeds of every kernel, and each call that orders left out in turn: takes hours.
+        #[arg(long)]
+        full: bool,
+    },
+    /// Runs every planted communication bug and its fixed twin on the simulator, and prints what was found.
+    Gallery {
+        /// Seeds of each twin; bugs get a tenth.
+        #[arg(long, default_value_t = 10_000)]
+        seeds: u64,
+        /// Prints every report whole.
+        #[arg(long)]
+        reports: bool,
+        /// Puts the table into docs/src/gallery.md.
+        #[arg(long)]
+        write: bool,
+    },
+    /// Leaves each call that orders out of the shipped kernels, in turn: does the simulator notice?
+    Mutants {
+        /// Seeds of each.
+        #[arg(long, default_value_t = 24)]
+        seeds: u64,
+        /// Only programs whose name contains this.
+        #[arg(long)]
+        only: Option<String>,
+        /// Where the table goes besides.
+        #[arg(short, long)]
+        output: Option<std::path::PathBuf>,
+    },
     /// Formatting, clippy, documentation: all without warnings.
     Lint,
     /// Builds a folder of programs that runs on a GPU node without cargo.
@@ -69,11 +102,21 @@ fn main() -> anyhow::Result<()> {
         Task::Run {
             name,
             pes,
+            processes,
             backend,
             release,
             arguments,
-        } => examples::run(&name, pes, backend, release, &arguments),
-        Task::Test => test::test(),
+        } => {
+            let pes = if processes {
+                examples::Pes::Processes(pes.unwrap_or(4))
+            } else {
+                examples::Pes::Threads(pes)
+            };
+            examples::run(&name, &pes, backend, release, &arguments)
+        }
+        Task::Test { full } => test::test(full),
+        Task::Mutants { seeds, only, output } => mutants::mutants(seeds, only.as_deref(), output.as_deref()),
+        Task::Gallery { seeds, reports, write } => gallery::gallery(seeds, reports, write),
         Task::Lint => test::lint(),
         Task::Bundle { names, output } => bundle::bundle(&names, &output),
     }

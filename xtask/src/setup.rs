@@ -28,7 +28,32 @@ pub(crate) fn setup(dry_run: bool) -> anyhow::Result<()> {
     if let Err(error) = ptx_tools(dry_run) {
         eprintln!("xtask: warning: no ptxas, so that PTX is not checked: {error:#}");
     }
+    if let Err(error) = mpirun(dry_run) {
+        eprintln!("xtask: warning: no mpirun, so that starting under it is not tested: {error:#}");
+    }
     Ok(())
+}
+
+/// Open MPI's launcher, for the test that starts a job under it.
+fn mpirun(dry_run: bool) -> anyhow::Result<()> {
+    if output(Command::new("mpirun").arg("--version")).is_ok() {
+        return Ok(());
+    }
+    anyhow::ensure!(
+        Path::new("/etc/debian_version").exists() && is_root(),
+        "install Open MPI (Debian: apt-get install openmpi-bin)"
+    );
+    if dry_run {
+        eprintln!("xtask: would install Debian's openmpi-bin");
+        return Ok(());
+    }
+    let apt = |arguments: &[&str]| {
+        let mut c = Command::new("apt-get");
+        c.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+        run(&mut c)
+    };
+    apt(&["update", "-q"])?;
+    apt(&["install", "-y", "-q", "--no-install-recommends", "openmpi-bin"])
 }
 
 fn device_compiler(dry_run: bool) -> anyhow::Result<()> {

@@ -1,13 +1,27 @@
 //! `cargo xtask test` and `cargo xtask lint`.
 
 use crate::command::{cargo, run};
-use crate::{ptx, setup};
+use crate::{mutants, ptx, setup};
 
-/// Everything that can be tested on this machine.
-pub(crate) fn test() -> anyhow::Result<()> {
+/// Everything that can be tested on this machine. `full`: also over many seeds, and with calls left out.
+pub(crate) fn test(full: bool) -> anyhow::Result<()> {
     setup::setup(false)?;
-    run(&mut cargo(&["test", "--workspace", "--no-fail-fast"]))?;
-    ptx::check()
+    run(&mut cargo(&[
+        "test",
+        "--workspace",
+        "--exclude",
+        "seeds",
+        "--no-fail-fast",
+    ]))?;
+    ptx::check()?;
+    // Optimised: it runs kernels, and no more.
+    let seeds = if full { "10000" } else { "200" };
+    let sweep = &["test", "--release", "--package", "seeds"];
+    run(cargo(sweep).env("SHMEM_SIM_SEEDS", seeds).env("SHMEM_PTX", "off"))?;
+    if full {
+        mutants::mutants(24, None, None)?;
+    }
+    Ok(())
 }
 
 /// Formatting, clippy and documentation, all without warnings.

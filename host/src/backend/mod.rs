@@ -40,6 +40,11 @@ pub(crate) trait Platform: Send + Sync {
 
     /// Ends the waits of all kernels of all PEs, because `pe` has failed. Called from any thread.
     fn abort(&self, pe: u32, cause: &str);
+
+    /// A failure of kernels of this process that no host thread may have seen: the PE, where it is one's, and the cause.
+    fn failure(&self) -> Option<(Option<u32>, String)> {
+        None
+    }
 }
 
 /// One PE's device. Streams are numbered by the device; stream 0 exists from the start.

@@ -1,6 +1,6 @@
 //! One access to memory, as it is remembered until the next of the same bytes, and which two of them may race.
 
-use super::clock::{Channel, Clock, LaneId};
+use super::clock::{Channel, Clock, Done, LaneId};
 use shmem::hook::At;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -75,7 +75,7 @@ impl What {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Access {
     pub(crate) lane: LaneId,
     pub(crate) epoch: u32,
@@ -89,6 +89,8 @@ pub(crate) struct Access {
     pub(crate) clock: Clock,
     /// What whoever observes it and acquires learns.
     pub(crate) release: Option<Clock>,
+    /// What its issuer had seen arrive, acquired or not: it would not have been issued else. For signals.
+    pub(crate) heard: Option<Done>,
     /// The counter that tells of it, of a put_signal: its address.
     pub(crate) counter: Option<u64>,
     /// It goes through a NIC, whose atomics and those of GPUs are not atomic with each other.
@@ -97,17 +99,17 @@ pub(crate) struct Access {
     pub(crate) tail: bool,
     /// It has written over what another access of a kernel wrote.
     pub(crate) over: Cell<bool>,
-    /// Of a word that is added to: who did so before, the newest first.
-    pub(crate) before: Option<Rc<[Rc<Access>]>>,
+    /// Of a word that is added to: who has done so, the newest first. These hold none themselves.
+    pub(crate) adders: Option<Rc<[Rc<Access>]>>,
 }
 
 /// Adders that a word is remembered by.
-const ADDERS: usize = 32;
+const ADDERS: usize = 16;
 
 impl Access {
-    /// What `before` is for whoever adds to a word after this access.
-    pub(crate) fn with_before(this: &Rc<Self>) -> Rc<[Rc<Self>]> {
-        let older = this.before.iter().flat_map(|before| before.iter());
+    /// What `adders` is behind an access that comes after those `before`.
+    pub(crate) fn adders(this: &Rc<Self>, before: &Rc<Self>) -> Rc<[Rc<Self>]> {
+        let older = before.adders.as_deref().unwrap_or(std::slice::from_ref(before));
         [this].into_iter().chain(older).take(ADDERS).cloned().collect()
     }
 
@@ -123,22 +125,20 @@ impl Access {
 
 /// Whether two accesses of the same bytes, which nothing orders, are a fault of the program.
 pub(crate) fn conflict(earlier: &Access, later: &Access) -> bool {
-    use What::{Atomic, Put, SignalAdd, SignalSet, StrongLoad, StrongStore};
+    use What::{Atomic, G, P, Put, SignalAdd, SignalSet, StrongLoad, StrongStore};
     let (a, b) = (earlier.what, later.what);
     if !a.writes() && !b.writes() {
         return false;
     }
     match (a, b) {
-        // Rule 8: one writer at a time.
-        (SignalSet, SignalSet | SignalAdd | StrongStore) | (SignalAdd | StrongStore, SignalSet) => true,
+        // Rule 8: one writer at a time; and which p comes last is unknown.
+        (SignalSet, SignalSet | SignalAdd | StrongStore) | (SignalAdd | StrongStore, SignalSet) | (P, P) => true,
         (Atomic, Atomic) => earlier.network != later.network,
         // A put of a word that somebody waits for.
         (Put, StrongLoad) | (StrongLoad, Put) => false,
         // Whoever has heard of the p meant to read it; else it is polling.
-        (What::P, What::G) => earlier.issued_before(later),
-        (What::G, What::P) => later.issued_before(earlier),
-        // Which of them comes last is unknown.
-        (What::P, What::P) => true,
+        (P, G) => earlier.issued_before(later),
+        (G, P) => later.issued_before(earlier),
         _ => !(a.is_strong() && b.is_strong()),
     }
 }

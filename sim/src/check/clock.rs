@@ -101,8 +101,11 @@ impl Set {
         let (Some(a), Some(b)) = (&self.0, &other.0) else {
             return if self.0.is_some() { self.clone() } else { other.clone() };
         };
-        if Rc::ptr_eq(a, b) {
+        if Rc::ptr_eq(a, b) || covers(a, b) {
             return self.clone();
+        }
+        if covers(b, a) {
+            return other.clone();
         }
         let mut out = Vec::with_capacity(a.len() + b.len());
         let (mut a_left, mut b_left) = (&a[..], &b[..]);
@@ -124,6 +127,18 @@ impl Set {
             Self(Some(out.into()))
         }
     }
+}
+
+/// Whether each run of the second lies inside one of the first: mostly what was joined before is joined again.
+fn covers(a: &[Run], b: &[Run]) -> bool {
+    let mut left = a;
+    b.iter().all(|y| {
+        let skip = left.iter().take_while(|x| x.block < y.block).count();
+        left = &left[skip..];
+        left.iter()
+            .take_while(|x| x.block == y.block)
+            .any(|x| x.first <= y.first && x.end >= y.end && x.after <= y.after && x.upto >= y.upto)
+    })
 }
 
 fn take_block<'a>(runs: &mut &'a [Run], block: u32) -> &'a [Run] {
@@ -324,7 +339,7 @@ mod tests {
         for _ in 0..2000 {
             let mut sum = Set::default();
             let mut parts = Vec::new();
-            for _ in 0..1 + draw(6) {
+            for _ in 0..=draw(6) {
                 let (first, after) = (draw(6) as u16, draw(6));
                 let part = run(draw(3), first..first + 1 + draw(4) as u16, (after, after + 1 + draw(4)));
                 sum = sum.join(&part);

@@ -79,7 +79,7 @@ fn told<'a>(inner: &'a Inner, write: &Access, read: &Access) -> Option<Told<'a>>
     let observed = &inner.blocks[read.lane.block as usize].observed;
     let all = || {
         observed.iter().rev().flat_map(|seen| {
-            let earlier = seen.by.before.iter().flat_map(|before| before.iter());
+            let earlier = seen.by.adders.iter().flat_map(|adders| adders.iter());
             [&seen.by].into_iter().chain(earlier).map(move |by| (&**by, seen))
         })
     };

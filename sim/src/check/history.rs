@@ -4,7 +4,6 @@ use super::access::{Access, What};
 use super::clock::{Clock, LaneId};
 use super::order::Order;
 use super::shadow::Shadow;
-use rustc_hash::FxHashMap;
 use shmem::hook::At;
 use std::cell::Cell;
 use std::panic::Location;
@@ -20,36 +19,56 @@ impl Records {
     }
 }
 
-/// Lists of reads: each is one read more than another list. 0 is the empty list.
+/// Lists of reads: each is one read more than another list. 0 is the empty list, and most lists are one read: that is its
+/// record, marked.
 #[derive(Default)]
 pub(crate) struct Chains {
     /// What it goes on with, the read, and how many there are.
     links: Vec<(u32, u32, u32)>,
-    made: FxHashMap<(u32, u32), u32>,
+    /// Lists that were made not long ago, and from what: neighbours mostly have the same.
+    recent: Vec<(u32, u32, u32)>,
 }
 
+/// Marks a list that is one record.
+const ONE: u32 = 1 << 31;
+const RECENT: usize = 1 << 12;
+
 impl Chains {
+    /// What a list goes on with, its newest read, and how many there are; None of the empty one.
+    fn head(&self, chain: u32) -> Option<(u32, u32, u32)> {
+        match chain {
+            0 => None,
+            ONE.. => Some((0, chain & !ONE, 1)),
+            _ => Some(self.links[chain as usize - 1]),
+        }
+    }
+
     pub(crate) fn walk(&self, mut chain: u32) -> impl Iterator<Item = u32> {
         std::iter::from_fn(move || {
-            let (next, record, _) = *self.links.get((chain as usize).checked_sub(1)?)?;
+            let (next, record, _) = self.head(chain)?;
             chain = next;
             Some(record)
         })
     }
 
     fn with(&mut self, chain: u32, record: u32) -> u32 {
-        if let Some(&made) = self.made.get(&(chain, record)) {
+        if chain == 0 {
+            return ONE | record;
+        }
+        self.recent.resize(RECENT, (0, 0, 0));
+        let place = chain.wrapping_mul(0x9e37_79b1).wrapping_add(record) as usize % RECENT;
+        let (from, with, made) = self.recent[place];
+        if (from, with) == (chain, record) {
             return made;
         }
-        let len = (chain as usize).checked_sub(1).map_or(0, |i| self.links[i].2);
-        self.links.push((chain, record, len + 1));
+        self.links.push((chain, record, self.len(chain) + 1));
         let made = self.links.len() as u32;
-        self.made.insert((chain, record), made);
+        self.recent[place] = (chain, record, made);
         made
     }
 
     fn len(&self, chain: u32) -> u32 {
-        (chain as usize).checked_sub(1).map_or(0, |i| self.links[i].2)
+        self.head(chain).map_or(0, |(.., len)| len)
     }
 }
 
@@ -179,11 +198,12 @@ impl History {
                 channel: None,
                 clock: Clock::default(),
                 release: None,
+                heard: None,
                 counter: None,
                 network: false,
                 tail: false,
                 over: Cell::new(false),
-                before: None,
+                adders: None,
             }));
         }
         self.wrote(self.fresh, address, bytes);
@@ -195,9 +215,11 @@ impl History {
         let mut used = vec![false; self.records.0.len()];
         for cell in self.shadow.cells_mut() {
             let mut chain = cell.reads;
-            while chain != 0 && !std::mem::replace(&mut links[chain as usize - 1], true) {
-                let (next, record, _) = self.chains.links[chain as usize - 1];
+            while let Some((next, record, _)) = self.chains.head(chain) {
                 used[record as usize - 1] = true;
+                if chain < ONE && std::mem::replace(&mut links[chain as usize - 1], true) {
+                    break;
+                }
                 chain = next;
             }
             if cell.write != 0 {
@@ -209,22 +231,22 @@ impl History {
         }
         // Links are numbered anew, in the same order: what a link goes on with is older.
         let mut number = vec![0u32; links.len()];
+        let renumbered = |number: &[u32], chain: u32| match chain {
+            0 | ONE.. => chain,
+            _ => number[chain as usize - 1],
+        };
         let mut kept = Vec::new();
         for (i, (next, record, len)) in self.chains.links.iter().copied().enumerate() {
             if links[i] {
-                let next = (next as usize).checked_sub(1).map_or(0, |n| number[n]);
-                kept.push((next, record, len));
+                kept.push((renumbered(&number, next), record, len));
                 number[i] = kept.len() as u32;
             }
         }
         for cell in self.shadow.cells_mut() {
-            cell.reads = (cell.reads as usize).checked_sub(1).map_or(0, |i| number[i]);
+            cell.reads = renumbered(&number, cell.reads);
         }
-        self.chains.made = (1..)
-            .zip(&kept)
-            .map(|(i, (next, record, _))| ((*next, *record), i))
-            .collect();
         self.chains.links = kept;
+        self.chains.recent.clear();
         for (i, used) in used.into_iter().enumerate() {
             if !used && self.records.0[i].take().is_some() {
                 self.free.push(i as u32 + 1);
@@ -239,7 +261,7 @@ impl History {
 fn add_read(records: &Records, chains: &mut Chains, chain: u32, record: u32) -> u32 {
     let new = records.get(record);
     let mut base = chain;
-    if let Some((next, head, _)) = (chain as usize).checked_sub(1).map(|i| chains.links[i]) {
+    if let Some((next, head, _)) = chains.head(chain) {
         let old = records.get(head);
         if head == record {
             return chain;

@@ -270,7 +270,7 @@ impl Checker {
         };
         if let Some(before) = before {
             made.release = continued(made.release, before.release.clone());
-            made.before = Some(Access::with_before(&before));
+            made.adders = Some(Access::adders(&Rc::new(made.clone()), &before));
         }
         let record = inner.history.add(Rc::new(made));
         inner.history.wrote(record, access.address, bytes);
@@ -391,6 +391,13 @@ impl Checker {
                     release.get_or_insert_default().done.join(&order.clock.done);
                 }
                 made.release = release;
+                if let Issue::SignalSet { .. } = issue
+                    && !order.relaxed_is_empty()
+                {
+                    let mut heard = order.clock.done.clone();
+                    heard.join(&order.relaxed.done);
+                    made.heard = Some(heard);
+                }
                 if issue == (Issue::Put { nbi: true }) {
                     let mut read = plain(order, What::Source, at);
                     read.epoch = made.epoch;
@@ -453,9 +460,10 @@ impl Checker {
             if let Some(before) = inner.history.last_write(address).map(Rc::clone) {
                 let made = Access {
                     release: continued(op.access.release.clone(), before.release.clone()),
-                    before: Some(Access::with_before(&before)),
+                    adders: Some(Access::adders(&op.access, &before)),
                     clock: op.access.clock.clone(),
                     over: op.access.over.clone(),
+                    heard: op.access.heard.clone(),
                     ..*op.access
                 };
                 let record = inner.history.add(Rc::new(made));
@@ -603,6 +611,9 @@ impl Inner {
             order.epoch += 1;
         } else {
             order.relaxed.join(&learnt);
+            if let Some(heard) = &seen.heard {
+                order.relaxed.done.join(heard);
+            }
         }
     }
 
@@ -630,11 +641,12 @@ fn plain(order: &Order, what: What, at: At) -> Access {
         channel: None,
         clock: order.clock.clone(),
         release: None,
+        heard: None,
         counter: None,
         network: false,
         tail: false,
         over: Cell::new(false),
-        before: None,
+        adders: None,
     }
 }
 
@@ -674,12 +686,17 @@ fn ordered(blocks: &[BlockInfo], old: &Access, view: &View<'_>, made: &Access) -
         (View::Op(_, same), None) => {
             (*same && old.what == What::Store)
                 // It may take effect long after its issue.
-                || (old.lane == made.lane && old.epoch < made.epoch)
+                // What it reads itself has its own epoch, and is read before it writes.
+                || (old.lane == made.lane && old.epoch <= made.epoch)
                 || made.clock.seen.contains(old.lane, old.epoch)
         }
         (View::Op(op, same), Some(channel)) => {
             (*same && old.what == What::Put)
                 || made.clock.done.contains(channel, old.lane, old.epoch)
+                || made
+                    .heard
+                    .as_ref()
+                    .is_some_and(|heard| heard.contains(channel, old.lane, old.epoch))
                 || (made.channel == Some(channel)
                     && op.fence.as_ref().is_some_and(|fence| {
                         blocks[old.lane.block as usize].pe == later.pe

@@ -94,14 +94,19 @@ fn shares_are_whole_elements_and_cover_the_transfer() {
         (1000, 8, 7),
         (12, 4, 1),
     ] {
-        let mut next = 0;
-        for rank in 0..size {
-            let mine = share(&transfer(rank, size, bytes, element));
-            assert_eq!(mine.start, next);
-            assert_eq!(mine.start % u64::from(element), 0);
-            next = mine.end;
+        for seed in 0..4 {
+            let mut shares: Vec<_> = (0..size)
+                .map(|rank| share(&transfer(rank, size, bytes, element), seed))
+                .collect();
+            shares.sort_by_key(|mine| (mine.start, mine.end));
+            let mut next = 0;
+            for mine in shares {
+                assert_eq!(mine.start, next);
+                assert_eq!(mine.start % u64::from(element), 0);
+                next = mine.end;
+            }
+            assert_eq!(next, bytes);
         }
-        assert_eq!(next, bytes);
     }
 }
 

@@ -19,30 +19,37 @@
 //! | `links` | what is pending |
 //! | `effects` | memory as operations change it |
 //! | `style` | how long operations are held back |
+//! | `model` | times by latency and bandwidth, instead of draws |
 //! | `path`, `faults` | what the test asks for |
 
 mod effects;
 mod faults;
 mod links;
+mod model;
 mod op;
 mod path;
 mod style;
 
 pub(crate) use effects::Effects;
 pub use faults::{Delay, Fault, Link, When};
+pub use model::{LinkModel, Model};
 pub(crate) use op::{Fences, Local, Origin, Remote, Team};
 pub use path::{NoPath, Path};
 
+use crate::block::Block;
 use crate::choices::{Choices, Sequence};
 use crate::clock::Clock;
 use crate::config::{Config, SimError};
 use crate::rng::{Rng, mix};
+use crate::timeline::{Landing, Timeline};
 use faults::{Fate, Faults, flip};
 use links::{Behind, Due, Links, NEVER, Pending};
+use model::Ports;
 use op::{Effect, Op};
-use shmem::hook::{Atomic, SignalUpdate, Space};
+use shmem::hook::{At, Atomic, SignalUpdate, Space};
 use shmem::state::SystemArea;
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::rc::Rc;
 use style::{Style, cuts, round_ns};
@@ -76,6 +83,17 @@ pub(crate) struct Network {
     next_ns: Cell<u64>,
     /// Pending operations that read or write shared memory.
     on_shared: Cell<usize>,
+    timeline: Option<Rc<Timeline>>,
+    model: Option<Ports>,
+    /// Lanes that go on at a time, and how many there have been.
+    sleepers: RefCell<BTreeMap<(u64, u64), Sleeper>>,
+    slept: Cell<u64>,
+}
+
+/// A lane that goes on at a time: its block, and its rank there.
+struct Sleeper {
+    block: *const Block,
+    rank: u32,
 }
 
 impl Network {
@@ -84,6 +102,7 @@ impl Network {
         effects: Effects,
         clock: &Rc<Clock>,
         choices: &Rc<Choices>,
+        timeline: Option<Rc<Timeline>>,
     ) -> Result<Self, SimError> {
         let (path, node_pes) = config.path_and_node()?;
         Ok(Self {
@@ -103,6 +122,10 @@ impl Network {
             links: RefCell::default(),
             next_ns: Cell::new(NEVER),
             on_shared: Cell::new(0),
+            timeline,
+            model: config.model.map(Ports::new),
+            sleepers: RefCell::default(),
+            slept: Cell::new(0),
         })
     }
 
@@ -176,6 +199,7 @@ impl Network {
             self.issue_one(&origin, &op, from, Effect::Fetch(destination));
         } else {
             self.come_behind(&origin, from.pe, 0);
+            self.at_once(&origin, &op, from, "get", destination.bytes as u64);
             self.effects.fetch(&op, from, destination);
         }
     }
@@ -188,7 +212,9 @@ impl Network {
     /// Reads one element.
     pub(crate) fn g(&self, origin: Origin<'_>, from: Remote, bytes: u32) -> u128 {
         self.come_behind(&origin, from.pe, 0);
-        self.effects.load(&origin.op(), from, bytes)
+        let op = origin.op();
+        self.at_once(&origin, &op, from, "g", bytes.into());
+        self.effects.load(&op, from, bytes)
     }
 
     /// Updates a signal or counter, behind what the lanes of a `put_signal` have put.
@@ -210,7 +236,36 @@ impl Network {
             return 0;
         }
         self.come_behind(&origin, to.pe, origin.lane.fences.get(origin.ctx));
-        self.effects.atomic(&origin.op(), to, bytes, atomic)
+        let op = origin.op();
+        self.at_once(&origin, &op, to, "atomic", bytes.into());
+        self.effects.atomic(&op, to, bytes, atomic)
+    }
+
+    /// Tells of an operation that is done at once.
+    fn at_once(&self, origin: &Origin<'_>, op: &Op, at: Remote, name: &'static str, bytes: u64) {
+        if let Some(timeline) = &self.timeline {
+            let number = self.issued.replace(self.issued.get() + 1);
+            timeline.issued(number, origin.lane);
+            self.note_landing(op, number, at, name, bytes);
+        }
+    }
+
+    fn note_landing(&self, op: &Op, number: u64, to: Remote, name: &'static str, bytes: u64) {
+        if let Some(timeline) = &self.timeline {
+            let Remote { pe, .. } = to;
+            let (from, at, block) = (op.pe, op.at, op.block);
+            timeline.landed(
+                number,
+                &Landing {
+                    name,
+                    pe,
+                    from,
+                    at,
+                    block,
+                    bytes,
+                },
+            );
+        }
     }
 
     fn issue_one(&self, origin: &Origin<'_>, op: &Op, to: Remote, effect: Effect) {
@@ -250,12 +305,22 @@ impl Network {
         draw: Option<u64>,
     ) -> u64 {
         let number = self.issued.replace(self.issued.get() + 1);
+        if let Some(timeline) = &self.timeline {
+            timeline.issued(number, origin.lane);
+        }
         let (now_ns, is_signal) = (self.clock.now_ns(), matches!(effect, Effect::Signal(_)));
-        let delay = draw.map_or_else(style::Delay::default, |draw| {
-            let way = (op.pe, to.pe);
-            self.style
-                .delay(draw, now_ns, self.round_ns.get(), way, effect.moves_data())
-        });
+        let delay = if let Some(ports) = &self.model {
+            style::Delay {
+                ns: self.travels(ports, &op, to.pe, &effect) - now_ns,
+                tie: 0,
+            }
+        } else {
+            draw.map_or_else(style::Delay::default, |draw| {
+                let way = (op.pe, to.pe);
+                self.style
+                    .delay(draw, now_ns, self.round_ns.get(), way, effect.moves_data())
+            })
+        };
         let mut due = Due {
             ns: now_ns + delay.ns,
             tie: delay.tie,
@@ -308,14 +373,15 @@ impl Network {
             (due.ns, due.tie) = (latest.ns, latest.tie);
         } else if behind.latest.is_none() && due.ns <= now_ns {
             drop(links);
-            self.take_effect(&op, to, effect);
+            self.take_effect(&op, number, to, effect);
             return 0;
         }
         self.on_shared
             .set(self.on_shared.get() + usize::from(shared_memory(&effect).is_some()));
         let team = team.filter(|_| !is_signal);
         links.push(link, (op, to, effect), due, team, behind.across);
-        self.next_ns.set(links.next_ns());
+        drop(links);
+        self.note_next();
         delay.ns
     }
 
@@ -372,7 +438,7 @@ impl Network {
             }
             self.land(pending);
         }
-        self.next_ns.set(self.links.borrow().next_ns());
+        self.note_next();
     }
 }
 
@@ -400,7 +466,7 @@ impl Network {
         self.flush(origin);
         let done = older.is_some();
         older.into_iter().flatten().for_each(|pending| self.land(pending));
-        self.next_ns.set(self.links.borrow().next_ns());
+        self.note_next();
         done
     }
 
@@ -464,10 +530,11 @@ impl Network {
     pub(crate) fn deliver(&self) {
         while self.next_ns.get() <= self.clock.now_ns() && self.next_ns.get() != NEVER {
             let due = self.links.borrow_mut().take_due(self.clock.now_ns());
-            if let Some(pending) = due {
-                self.land(pending);
+            match due {
+                Some(pending) => self.land(pending),
+                None => self.wake_sleeper(),
             }
-            self.next_ns.set(self.links.borrow().next_ns());
+            self.note_next();
         }
     }
 
@@ -483,13 +550,16 @@ impl Network {
     }
 
     fn land(&self, pending: Pending) {
-        let Pending { op, to, effect, .. } = pending;
+        let Pending {
+            op, to, effect, due, ..
+        } = pending;
         self.on_shared
             .set(self.on_shared.get() - usize::from(shared_memory(&effect).is_some()));
-        self.take_effect(&op, to, effect);
+        self.take_effect(&op, due.number, to, effect);
     }
 
-    fn take_effect(&self, op: &Op, to: Remote, effect: Effect) {
+    fn take_effect(&self, op: &Op, number: u64, to: Remote, effect: Effect) {
+        self.note_landing(op, number, to, effect.name(), effect.bytes());
         match effect {
             Effect::Write(bytes) => self.effects.write(op, to, &bytes),
             Effect::Copy(source) => {
@@ -504,6 +574,102 @@ impl Network {
             Effect::Fetch(destination) => self.effects.fetch(op, to, destination),
         }
     }
+}
+
+/// Times of the model.
+impl Network {
+    fn across(&self, a: u32, b: u32) -> bool {
+        a / self.node_pes != b / self.node_pes
+    }
+
+    /// When an operation that is issued now lands.
+    fn travels(&self, ports: &Ports, op: &Op, to: u32, effect: &Effect) -> u64 {
+        let (across, now_ns, call) = (self.across(op.pe, to), self.clock.now_ns(), call(op.block, op.at));
+        match effect {
+            // Asked for first, and sent by the other.
+            Effect::Fetch(local) => {
+                let asked = now_ns + ports.latency_ns(across);
+                ports.landing_ns(asked, (to, op.pe), across, local.bytes as u64, call)
+            }
+            _ => ports.landing_ns(now_ns, (op.pe, to), across, effect.bytes(), call),
+        }
+    }
+
+    /// When what acts on a PE and answers gets there, behind what it must not overtake: now, without a model.
+    pub(crate) fn asks_ns(&self, origin: &Origin<'_>, to: u32, fence: u64) -> u64 {
+        let now_ns = self.clock.now_ns();
+        let pe = origin.pe();
+        let Some(ports) = self.model.as_ref().filter(|_| to != pe) else {
+            return now_ns;
+        };
+        let mut links = self.links.borrow_mut();
+        let link = links.link(pe, origin.ctx, to);
+        let mut behind = Behind::default();
+        match self.path(pe, to) {
+            Path::QueuePairs => links.behind_all(link, &mut behind),
+            _ => links.behind_fence(link, fence, &mut behind),
+        }
+        if self.path(pe, to).only_acknowledges() {
+            links.behind_acknowledged(link, &mut behind);
+        }
+        let earliest = now_ns + ports.latency_ns(self.across(pe, to));
+        behind.latest.map_or(earliest, |due| earliest.max(due.ns))
+    }
+
+    /// When the answer of so many bytes is back.
+    pub(crate) fn answers_ns(&self, origin: &Origin<'_>, from: u32, bytes: u64) -> u64 {
+        let (now_ns, pe) = (self.clock.now_ns(), origin.pe());
+        self.model.as_ref().map_or(now_ns, |ports| {
+            let call = call(origin.lane.view.block, origin.at);
+            ports.landing_ns(now_ns, (from, pe), self.across(pe, from), bytes, call)
+        })
+    }
+
+    /// When the PE knows that what it has issued in the context has landed.
+    pub(crate) fn done_ns(&self, origin: &Origin<'_>) -> u64 {
+        let now_ns = self.clock.now_ns();
+        let Some(ports) = &self.model else { return now_ns };
+        let (links, pe) = (self.links.borrow(), origin.pe());
+        let known = links.of_context(pe, origin.ctx).into_iter().map(|(link, target)| {
+            let mut behind = Behind::default();
+            links.behind_all(link, &mut behind);
+            let landed = behind.latest.map_or(now_ns, |due| due.ns);
+            landed.saturating_add(ports.latency_ns(self.across(pe, target)))
+        });
+        // What a frozen link holds is waited for elsewhere.
+        known.filter(|&ns| ns != NEVER).max().unwrap_or(now_ns)
+    }
+
+    /// A lane goes on at a time.
+    pub(crate) fn sleep(&self, block: &Block, rank: u32, ns: u64) {
+        let number = self.slept.replace(self.slept.get() + 1);
+        let block = std::ptr::from_ref(block);
+        self.sleepers.borrow_mut().insert((ns, number), Sleeper { block, rank });
+        self.note_next();
+    }
+
+    fn wake_sleeper(&self) {
+        let first = self.sleepers.borrow_mut().pop_first();
+        if let Some((_, Sleeper { block, rank })) = first {
+            // SAFETY: a block lives as long as its lanes, and this one waits for nothing but this.
+            unsafe { &*block }.wake(rank / 32, 1 << (rank % 32));
+        }
+    }
+
+    fn note_next(&self) {
+        let sleeper = self
+            .sleepers
+            .borrow()
+            .first_key_value()
+            .map_or(NEVER, |((ns, _), _)| *ns);
+        self.next_ns.set(self.links.borrow().next_ns().min(sleeper));
+    }
+}
+
+/// Parts of one call count as one message.
+fn call(block: [u32; 3], at: At) -> model::Call {
+    let [x, y, z] = block.map(|n| n as usize);
+    (x ^ y << 20 ^ z << 40, std::ptr::from_ref(at).addr())
 }
 
 /// Faults.

@@ -101,6 +101,16 @@ impl Effect {
         }
     }
 
+    /// How many it moves.
+    pub(crate) fn bytes(&self) -> u64 {
+        match self {
+            Self::Write(bytes) => bytes.len() as u64,
+            Self::Copy(local) | Self::Fetch(local) => local.bytes as u64,
+            Self::Store(_, bytes) | Self::Atomic(_, bytes) => u64::from(*bytes),
+            Self::Signal(_) => 8,
+        }
+    }
+
     /// Whether it moves data, rather than tell about it.
     pub(crate) fn moves_data(&self) -> bool {
         matches!(self, Self::Write(_) | Self::Copy(_) | Self::Store(..) | Self::Fetch(_))

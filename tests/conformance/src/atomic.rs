@@ -210,7 +210,7 @@ pub fn release_and_acquire(
 #[cfg(not(target_arch = "nvptx64"))]
 mod host {
     use super::*;
-    use crate::suite::Case;
+    use crate::suite::{Case, full_or_little};
     use anyhow::ensure;
     use shmem_host::{Pe, collective_launch};
 
@@ -243,7 +243,7 @@ mod host {
         let threads = u64::from(pe.n()) * THREADS;
         macro_rules! each { ($($t:ident)*) => { $(
             // All numbers up to the sum are exact.
-            let rounds = (<$t as Summed>::LARGEST / threads).clamp(1, 20);
+            let rounds = (<$t as Summed>::LARGEST / threads).clamp(1, full_or_little(20, 2));
             let (x, seen) = (pe.alloc::<$t>(4)?, pe.alloc::<u64>(2)?);
             collective_launch!(pe, add_up::<$t><<<1, THREADS as u32>>>(&x, &seen, rounds as u32))?;
             let sum = threads * rounds;
@@ -278,14 +278,14 @@ mod host {
     }
 
     fn operations(pe: &Pe) -> anyhow::Result<()> {
-        let (n, threads) = (u64::from(pe.n()), 128);
+        let (n, threads) = (u64::from(pe.n()), full_or_little(128, 64));
         macro_rules! each { ($($t:ident)*) => { $(
             let (x, seen) = (pe.alloc::<$t>(OPERATIONS)?, pe.alloc::<u64>(3)?);
             let mut start = [0; OPERATIONS];
             start[7..10].fill(!0);
             x.write(&start)?;
             pe.barrier_all()?;
-            collective_launch!(pe, every_operation::<$t><<<1, 128>>>(&x, &seen))?;
+            collective_launch!(pe, every_operation::<$t><<<1, threads as u32>>>(&x, &seen))?;
             let (sum, bits) = (n * threads, u64::from($t::BITS));
             let flipped = if sum / bits % 2 == 0 { 0 } else { !0 };
             let largest = (0..sum).map(|i| i * 7919 % 10007).max().unwrap();
@@ -304,9 +304,13 @@ mod host {
 
     fn locks(pe: &Pe) -> anyhow::Result<()> {
         let (word, count) = (pe.alloc::<u32>(1)?, pe.alloc::<u64>(1)?);
-        collective_launch!(pe, lock<<<1, 64>>>(&word, &count, 10))?;
+        collective_launch!(pe, lock<<<1, 64>>>(&word, &count, full_or_little(10, 3)))?;
         pe.barrier_all()?;
-        let expected = if pe.id() == 0 { u64::from(pe.n()) * 8 * 10 } else { 0 };
+        let expected = if pe.id() == 0 {
+            u64::from(pe.n()) * 8 * full_or_little(10, 3)
+        } else {
+            0
+        };
         let count = count.read(0)?;
         ensure!(count == expected, "{count} times inside, expected {expected}");
         Ok(())
@@ -316,7 +320,7 @@ mod host {
         let words = || pe.alloc::<u64>(64);
         let (data, there, back, wrong) = (words()?, words()?, words()?, pe.buffer::<u64>(1)?);
         wrong.write(&[0])?;
-        collective_launch!(pe, release_and_acquire<<<1, 64>>>(&data, &there, &back, 40, &wrong))?;
+        collective_launch!(pe, release_and_acquire<<<1, 64>>>(&data, &there, &back, full_or_little(40, 4), &wrong))?;
         let wrong = wrong.read(0)?;
         ensure!(wrong == 0, "stale data in round {wrong}");
         Ok(())

@@ -133,7 +133,7 @@ pub fn large(all: Collective, dst: SymSlice<u32>, back: Global<u32>, src: SymSli
 mod host {
     use super::*;
     use crate::scalar::Wide;
-    use crate::suite::{Case, noise};
+    use crate::suite::{Case, full_or_little, noise};
     use anyhow::ensure;
     use shmem_host::{Pe, collective_launch};
 
@@ -296,7 +296,7 @@ mod host {
 
     fn large_sizes(pe: &Pe) -> anyhow::Result<()> {
         // Page and chunk edges, odd numbers; the largest on GPUs only.
-        let mut sizes = vec![1usize, 1023, 1024, 1025, (1 << 19) - 1, (1 << 19) + 3];
+        let mut sizes = full_or_little(vec![1, 1023, 1024, 1025, (1 << 19) - 1, (1 << 19) + 3], vec![1, 1025]);
         if pe.device_name() != "the simulator" {
             sizes.push(16 << 20);
         }

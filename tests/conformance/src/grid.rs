@@ -61,7 +61,7 @@ pub fn grid_put(
 #[cfg(not(target_arch = "nvptx64"))]
 mod host {
     use super::*;
-    use crate::suite::Case;
+    use crate::suite::{Case, full_or_little};
     use anyhow::ensure;
     use shmem_host::{Pe, collective_launch};
 
@@ -82,7 +82,8 @@ mod host {
 
     fn in_rounds(pe: &Pe) -> anyhow::Result<()> {
         let (cells, wrong) = (pe.buffer::<u32>(8 * 96)?, pe.buffer::<u32>(1)?);
-        for (grid, block) in [(1, 32), (2, 64), (5, 96), (8, 33), (3, 1)] {
+        let shapes = [(1, 32), (2, 64), (5, 96), (8, 33), (3, 1)];
+        for &(grid, block) in full_or_little(&shapes[..], &shapes[1..2]) {
             // One after the other on a stream: each leaves the barrier as the next one needs it.
             for rounds in [1, 2, 7] {
                 collective_launch!(pe, grid_rounds<<<grid, block>>>(&cells, rounds, &wrong))?;
@@ -93,10 +94,10 @@ mod host {
     }
 
     fn putting(pe: &Pe) -> anyhow::Result<()> {
-        for len in [1, 777, 40_000] {
+        for &len in full_or_little(&[1, 777, 40_000][..], &[777]) {
             let (dst, src) = (pe.alloc::<u16>(len)?, pe.alloc::<u16>(len)?);
             let (ready, wrong) = (pe.signals(1)?, pe.buffer::<u32>(1)?);
-            collective_launch!(pe, grid_put<<<4, 64>>>(&dst, &src, &ready, 6, &wrong))?;
+            collective_launch!(pe, grid_put<<<4, 64>>>(&dst, &src, &ready, full_or_little(6, 3), &wrong))?;
             ensure!(wrong.read(0)? == 0, "{len} elements: round {}", wrong.read(0)?);
         }
         Ok(())
@@ -106,9 +107,9 @@ mod host {
         let streams = [pe.new_stream()?, pe.new_stream()?];
         let cells = [pe.buffer::<u32>(4 * 64)?, pe.buffer::<u32>(3 * 32)?];
         let wrong = [pe.buffer::<u32>(1)?, pe.buffer::<u32>(1)?];
-        for _ in 0..4 {
-            collective_launch!(pe, grid_rounds<<<4, 64, 0, &streams[0]>>>(&cells[0], 20, &wrong[0]))?;
-            collective_launch!(pe, grid_rounds<<<3, 32, 0, &streams[1]>>>(&cells[1], 20, &wrong[1]))?;
+        for _ in 0..full_or_little(4, 2) {
+            collective_launch!(pe, grid_rounds<<<4, 64, 0, &streams[0]>>>(&cells[0], full_or_little(20, 4), &wrong[0]))?;
+            collective_launch!(pe, grid_rounds<<<3, 32, 0, &streams[1]>>>(&cells[1], full_or_little(20, 4), &wrong[1]))?;
         }
         for (stream, wrong) in streams.iter().zip(&wrong) {
             stream.synchronize()?;

@@ -318,7 +318,7 @@ pub fn behind_a_barrier(all: Collective, game: Game, cells: SymSlice<u32>) {
 #[cfg(not(target_arch = "nvptx64"))]
 mod host {
     use super::*;
-    use crate::suite::Case;
+    use crate::suite::{Case, full_or_little};
     use anyhow::ensure;
     use shmem_host::{Buf, Pe, SymBuf, collective_launch};
 
@@ -370,7 +370,11 @@ mod host {
     impl Board {
         fn new(pe: &Pe) -> anyhow::Result<Self> {
             let gpu = pe.device_name() != "the simulator";
-            let (rounds, blocks, threads) = if gpu { (100_000, 4, 128) } else { (50, 2, 64) };
+            let (rounds, blocks, threads) = if gpu {
+                (100_000, 4, 128)
+            } else {
+                (full_or_little(50, 4), 2, 64)
+            };
             let (wrong, over) = (pe.buffer::<u32>(1)?, pe.buffer::<u32>(blocks as usize)?);
             wrong.write(&[0])?;
             over.write(&vec![0; blocks as usize])?;

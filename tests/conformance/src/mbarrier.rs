@@ -95,7 +95,7 @@ pub fn ring(x: SymSlice<u32>, y: Global<u32>, sums: Global<u64>, asynchronous: u
 #[cfg(not(target_arch = "nvptx64"))]
 mod host {
     use super::*;
-    use crate::suite::{Case, noise};
+    use crate::suite::{Case, full_or_little, noise};
     use anyhow::ensure;
     use shmem_host::{Pe, collective_launch};
 
@@ -112,7 +112,8 @@ mod host {
 
     fn in_phases(pe: &Pe) -> anyhow::Result<()> {
         let wrong = pe.buffer::<u32>(1)?;
-        for (grid, block) in [(1, 1), (1, 2), (3, 31), (2, 64), (4, 100), (2, 1024)] {
+        let shapes = [(1, 1), (1, 2), (3, 31), (2, 64), (4, 100), (2, 1024)];
+        for &(grid, block) in full_or_little(&shapes[..], &shapes[1..3]) {
             collective_launch!(pe, phases<<<grid, block>>>(9, &wrong))?;
             ensure!(wrong.read(0)? == 0, "{grid} x {block}: round {}", wrong.read(0)?);
         }
@@ -120,12 +121,13 @@ mod host {
     }
 
     fn in_a_ring(pe: &Pe) -> anyhow::Result<()> {
-        const RUNS: usize = 50;
-        let values: Vec<u32> = (0..RUNS as u64 * 64).map(|i| noise(7, i) as u32).collect();
+        let runs = full_or_little(50, 7);
+        let values: Vec<u32> = (0..runs * 64).map(|i| noise(7, i) as u32).collect();
         let (x, y) = (pe.alloc::<u32>(values.len())?, pe.buffer::<u32>(values.len())?);
         x.write(&values)?;
         y.write(&values)?;
-        for (block, asynchronous) in [(64, false), (64, true), (256, false), (256, true)] {
+        let shapes = [(64, false), (64, true), (256, false), (256, true)];
+        for &(block, asynchronous) in full_or_little(&shapes[..], &shapes[..2]) {
             let sums = pe.buffer::<u64>(block)?;
             collective_launch!(pe, ring<<<1, block as u32>>>(&x, &y, &sums, u32::from(asynchronous)))?;
             for (t, got) in sums.to_vec()?.into_iter().enumerate().skip(32) {

@@ -41,7 +41,7 @@ pub fn pass_messages(
 #[cfg(not(target_arch = "nvptx64"))]
 mod host {
     use super::*;
-    use crate::suite::Case;
+    use crate::suite::{Case, full_or_little};
     use anyhow::ensure;
     use shmem_host::{Pe, collective_launch};
 
@@ -54,7 +54,7 @@ mod host {
         let data = pe.alloc::<u64>(128)?;
         let (there, back, wrong) = (pe.signals(1)?, pe.signals(1)?, pe.buffer::<u64>(1)?);
         wrong.write(&[0])?;
-        collective_launch!(pe, pass_messages<<<1, 128>>>(&data, &there, &back, 30, &wrong))?;
+        collective_launch!(pe, pass_messages<<<1, 128>>>(&data, &there, &back, full_or_little(30, 4), &wrong))?;
         let wrong = wrong.read(0)?;
         ensure!(wrong == 0, "stale data in round {wrong}");
         Ok(())

@@ -67,7 +67,7 @@ pub fn comparisons(a: SymSlice<u32>, b: SymSlice<i64>, out: Global<u64>) {
 #[cfg(not(target_arch = "nvptx64"))]
 mod host {
     use super::*;
-    use crate::suite::Case;
+    use crate::suite::{Case, full_or_little};
     use anyhow::ensure;
     use shmem_host::{Pe, collective_launch};
 
@@ -103,7 +103,7 @@ mod host {
         let (there, back) = (pe.signals(1)?, pe.signals(1)?);
         let wrong = pe.buffer::<u32>(1)?;
         wrong.write(&[0])?;
-        collective_launch!(pe, rounds<<<1, 128>>>(&data, &src, &there, &back, 20, &wrong))?;
+        collective_launch!(pe, rounds<<<1, 128>>>(&data, &src, &there, &back, full_or_little(20, 4), &wrong))?;
         let wrong = wrong.read(0)?;
         ensure!(wrong == 0, "stale data in round {wrong}");
         Ok(())

@@ -2,6 +2,7 @@
 
 use anyhow::Context;
 use shmem_host::{Pe, World};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// One test: what it is called, and what each PE does.
 #[derive(Clone, Copy)]
@@ -69,6 +70,18 @@ pub fn run(world: impl Fn() -> anyhow::Result<World>, log: bool) -> anyhow::Resu
         }
     }
     Ok(cases.len() + crate::fault::FAULTS.len())
+}
+
+static LITTLE: AtomicBool = AtomicBool::new(false);
+
+/// From now on cases take little data, few rounds and few threads, for runs of many seeds.
+pub fn take_little() {
+    LITTLE.store(true, Ordering::Relaxed);
+}
+
+/// The one or the other.
+pub(crate) fn full_or_little<T>(full: T, little: T) -> T {
+    if LITTLE.load(Ordering::Relaxed) { little } else { full }
 }
 
 /// Numbers that look random and depend on every argument.

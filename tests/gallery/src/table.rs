@@ -53,16 +53,15 @@ fn headline(failure: &Failure) -> String {
     match failure {
         Failure::Bug(bug) => bug.what.clone(),
         Failure::Deadlock { report } => {
-            // The first lane that waits for something.
-            let line = report
-                .lines()
-                .find(|line| line.contains(" waits for ") || line.contains("wanted"));
+            // A lane that waits for something from outside its block, else any that waits.
+            let with = |text: &str| report.lines().find(|line| line.contains(text));
+            let line = ["has not come", "wanted", "waits for"].into_iter().find_map(with);
             let line = line.unwrap_or_default().trim();
             line.split_once(": ").map_or(line, |(_, what)| what).to_owned()
         }
         other => other.to_string().lines().next().unwrap_or_default().to_owned(),
     }
-    .replace(concat!(env!("CARGO_MANIFEST_DIR"), "/"), "")
+    .replace("tests/gallery/src/cases/", "")
 }
 
 /// The whole report of every bug, and of everything that went otherwise.
@@ -91,11 +90,9 @@ pub fn details(outcomes: &[Outcome]) -> String {
 pub fn write(page: &Path, table: &str) -> anyhow::Result<()> {
     let at = || page.display().to_string();
     let old = std::fs::read_to_string(page).with_context(at)?;
-    let Some(((before, _), after)) = old
-        .split_once(BEGIN)
-        .and_then(|(before, rest)| Some(((before, ()), rest.split_once(END)?.1)))
-    else {
+    let (Some(begin), Some(end)) = (old.find(BEGIN), old.find(END)) else {
         bail!("{} lacks the markers {BEGIN} and {END}", at());
     };
-    std::fs::write(page, format!("{before}{BEGIN}\n{table}{END}{after}")).with_context(at)
+    let (before, after) = (&old[..begin], &old[end..]);
+    std::fs::write(page, format!("{before}{BEGIN}\n{table}{after}")).with_context(at)
 }

@@ -234,7 +234,13 @@ impl Device for CudaDevice {
 
     fn load_ptx(&self, ptx: &str) -> Result<ModuleId, Error> {
         module::check("the text", ptx, self.gpu())?;
-        let loaded = Module::load(self.gpu(), self.pe, ptx, &self.cuda.states[self.pe as usize])?;
+        let loaded = Module::load(
+            self.gpu(),
+            self.pe,
+            ptx,
+            &self.cuda.states[self.pe as usize],
+            self.cuda.timeline.as_ref(),
+        )?;
         let mut modules = self
             .cuda
             .modules(self.pe)

@@ -86,6 +86,8 @@ driver! {
         fn cuMemMap(address: Address, size: usize, offset: usize, handle: CUmemGenericAllocationHandle, flags: c_ulonglong);
         fn cuMemUnmap(address: Address, size: usize);
         fn cuMemSetAccess(address: Address, size: usize, desc: *const CUmemAccessDesc, count: usize);
+        fn cuMemAlloc_v2(address: Out<Address>, size: usize);
+        fn cuMemFree_v2(address: Address);
         fn cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>);
 
         fn cuMemPoolCreate(pool: Out<CUmemoryPool>, props: &CUmemPoolProps);

@@ -19,6 +19,8 @@ pub(super) struct Gpu {
     pub(super) arch: u32,
     pub(super) multiprocessors: u32,
     pub(super) memory: u64,
+    /// Cycles of a multiprocessor in a nanosecond, at the most.
+    pub(super) clock_per_ns: f64,
     pub(super) limits: Limits,
     /// Memory can be given to other processes as file descriptors.
     pub(super) shareable: bool,
@@ -90,6 +92,7 @@ impl Gpu {
             blocks: u64::MAX,
             shared_bytes: get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
         };
+        let kilohertz = get(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?;
         let multiprocessors = get(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
         let shareable = get(Attribute::CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED)? != 0;
         let rdma = get(Attribute::CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED)? != 0;
@@ -103,6 +106,7 @@ impl Gpu {
             arch: 10 * major + minor,
             multiprocessors,
             memory: memory as u64,
+            clock_per_ns: f64::from(kilohertz) * 1e-6,
             limits,
             shareable,
             rdma,

@@ -8,6 +8,7 @@
 //! | `page` | fault records in host memory |
 //! | `module` | PTX with a PE's state |
 //! | `device` | what one PE holds: streams, buffers, functions |
+//! | `timeline` | what kernels recorded of their calls |
 //! | `poll` | waits that can be ended |
 
 mod cluster;
@@ -19,6 +20,7 @@ mod heap;
 mod module;
 mod page;
 mod poll;
+mod timeline;
 
 pub use error::CudaError;
 
@@ -37,6 +39,7 @@ use shmem::state::{DeviceState, MAX_PES, SystemArea};
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
+use timeline::Timeline;
 
 /// A driver with at least one device.
 pub(crate) struct Devices {
@@ -67,6 +70,7 @@ pub(crate) struct Cuda {
     owners: Vec<usize>,
     /// A kernel that can't be stopped still uses all this, so that it stays for the life of the process.
     abandoned: AtomicBool,
+    timeline: Option<Timeline>,
     /// Last: what is above needs their contexts.
     gpus: Vec<Gpu>,
 }
@@ -105,8 +109,10 @@ impl Cuda {
             states: vec![],
             owners,
             abandoned: AtomicBool::new(false),
+            timeline: None,
             gpus,
         };
+        cuda.timeline = Timeline::start(&cuda.gpus, &cuda.owners)?;
         for pe in 0..pes {
             let (page, state) = cuda.prepare(pe, &system, settings.time_limit_ns())?;
             cuda.pages.push(page);
@@ -179,7 +185,7 @@ impl Cuda {
         let image = choose(kernel.name, package.list, gpu.arch)?;
         module::check(kernel.name, image.ptx, gpu)?;
         for pe in self.sharers(pe) {
-            let module = Module::load(gpu, pe, image.ptx, &self.states[pe as usize])?;
+            let module = Module::load(gpu, pe, image.ptx, &self.states[pe as usize], self.timeline.as_ref())?;
             modules.packages.insert((package.id, pe), module);
         }
         Ok(())
@@ -242,6 +248,9 @@ impl Platform for Cuda {
 
 impl Drop for Cuda {
     fn drop(&mut self) {
+        if let Some(timeline) = &self.timeline {
+            timeline.finish(&self.gpus, &self.owners);
+        }
         for (gpu, modules) in self.gpus.iter().zip(&mut self.modules) {
             let Modules { packages, texts } = modules.get_mut().unwrap_or_else(PoisonError::into_inner);
             if let Ok(_current) = gpu.enter() {

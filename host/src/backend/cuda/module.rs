@@ -7,10 +7,12 @@ use super::driver::{Address, NOT_FOUND, Name, out};
 use super::error::CudaError;
 use super::gpu::Gpu;
 use super::poll::settle;
+use super::timeline::Timeline;
 use crate::Error;
 use crate::images::{self, Header, ImageError};
 use cudarc::driver::sys::{CUfunction, CUjit_option, CUmodule};
 use shmem::state::{DeviceState, STATE_SYMBOL};
+use shmem::timeline::RING_SYMBOL;
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
 use std::ptr;
@@ -33,7 +35,13 @@ unsafe impl Sync for Module {}
 
 impl Module {
     /// Compiles and loads the text for a PE. The device's context is current.
-    pub(super) fn load(gpu: &Gpu, pe: u32, ptx: &str, state: &DeviceState) -> Result<Self, Error> {
+    pub(super) fn load(
+        gpu: &Gpu,
+        pe: u32,
+        ptx: &str,
+        state: &DeviceState,
+        timeline: Option<&Timeline>,
+    ) -> Result<Self, Error> {
         let text = CString::new(ptx).map_err(|_| ImageError::Damaged {
             part: "text without zero bytes",
         })?;
@@ -42,7 +50,11 @@ impl Module {
             tiles: images::tiles(ptx),
             cluster: Header::read(ptx)?.largest_cluster(),
         };
-        match module.prepare(gpu, ptx, state) {
+        let prepared = module.prepare(gpu, ptx, state).and_then(|()| match timeline {
+            Some(timeline) => module.write_ring(gpu, pe, timeline),
+            None => Ok(()),
+        });
+        match prepared {
             Ok(()) => Ok(module),
             Err(error) => {
                 module.unload(gpu);
@@ -82,6 +94,37 @@ impl Module {
         }
         let from = ptr::from_ref(state).cast();
         // SAFETY: both sides have that many bytes, and `state` lives until the copy has ended, below.
+        unsafe { gpu.driver.cuMemcpyHtoDAsync_v2(address, from, bytes, gpu.control) }?;
+        // SAFETY: the stream is live, and its context current.
+        Ok(settle(|| unsafe { gpu.driver.stream_is_idle(gpu.control) })?)
+    }
+
+    /// Tells the module where its records go, if it has any.
+    fn write_ring(&self, gpu: &Gpu, pe: u32, timeline: &Timeline) -> Result<(), Error> {
+        let (mut address, mut bytes) = (Address(0), 0);
+        let symbol = CString::new(RING_SYMBOL).expect("a symbol has no zero byte");
+        // SAFETY: the module is live, and its context current.
+        let found = unsafe {
+            gpu.driver
+                .cuModuleGetGlobal_v2(out(&mut address), out(&mut bytes), self.raw, Name::new(&symbol))
+        };
+        match found {
+            Err(e) if e.code() == Some(NOT_FOUND) => {
+                timeline.loaded(false);
+                return Ok(());
+            }
+            other => other?,
+        }
+        let ring = timeline.ring(pe);
+        if bytes != size_of_val(&ring) {
+            return Err(ImageError::Damaged {
+                part: "the constant SHMEM_TIMELINE in this program's size",
+            }
+            .into());
+        }
+        timeline.loaded(true);
+        let from = (&raw const ring).cast();
+        // SAFETY: both sides have that many bytes, and `ring` lives until the copy has ended, below.
         unsafe { gpu.driver.cuMemcpyHtoDAsync_v2(address, from, bytes, gpu.control) }?;
         // SAFETY: the stream is live, and its context current.
         Ok(settle(|| unsafe { gpu.driver.stream_is_idle(gpu.control) })?)

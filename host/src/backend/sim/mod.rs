@@ -10,9 +10,10 @@ use crate::collective::CollectiveError;
 use crate::config::{ConfigError, Settings};
 use crate::fault::DeviceFault;
 use crate::images::ImageError;
+use crate::processes::{Group, ProcessError};
 use crate::{Error, HeapError};
 use memory::{Buffer, load, store};
-use shmem_sim::{Config, Engine, Failure, KernelJob, SimError};
+use shmem_sim::{Config, Engine, Failure, KernelJob, Processes, SimError};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// PEs where nobody says how many.
-const PES: u32 = 4;
+pub(crate) const PES: u32 = 4;
 /// Heap of each PE where nobody says how large: address space, not memory.
 const HEAP: u64 = 1 << 30;
 /// Lanes that one World keeps resident for collective launches.
@@ -34,19 +35,31 @@ const PAGE: u64 = 4096;
 pub(crate) struct Sim {
     engine: Engine,
     pes: u32,
+    /// PEs of this process.
+    local: u32,
     heap_bytes: u64,
     time_limit: Option<Duration>,
 }
 
 impl Sim {
-    pub(crate) fn start(settings: &Settings) -> Result<Arc<Self>, Error> {
-        let pes = settings.pes_or(PES)?;
+    pub(crate) fn start(settings: &Settings, group: &Group) -> Result<Arc<Self>, Error> {
+        let pes = group.layout.pes();
         let least = shmem::state::SystemArea::new(pes).bytes;
         let heap_bytes = settings.heap_or(HEAP, pes, least)?.next_multiple_of(PAGE);
         let mut config = Config::new(pes);
         config.seed = settings.seed;
         config.heap_bytes = heap_bytes;
         config.time_limit = settings.time_limit;
+        if group.processes().is_some() {
+            let made = group.layout.local().map(|_| Processes::heap_file(heap_bytes));
+            let made = made.collect::<Result<_, _>>().map_err(|cause| ProcessError::Share {
+                cause: format!("no memory for a heap of {heap_bytes} bytes: {cause}"),
+            })?;
+            config.processes = Some(Processes {
+                local: group.layout.local(),
+                heaps: group.share_memory(made)?.into(),
+            });
+        }
         let engine = Engine::new(config).map_err(|error| match error {
             SimError::Map { bytes, source, .. } if bytes == heap_bytes => ConfigError::HeapAddresses {
                 pes,
@@ -60,6 +73,7 @@ impl Sim {
         Ok(Arc::new(Self {
             engine,
             pes,
+            local: group.layout.local().len() as u32,
             heap_bytes,
             time_limit: settings.time_limit,
         }))
@@ -96,6 +110,22 @@ impl Platform for Sim {
 
     fn abort(&self, pe: u32, cause: &str) {
         self.engine.fail(pe, cause.to_owned());
+    }
+
+    fn failure(&self) -> Option<(Option<u32>, String)> {
+        Some(match self.engine.failure()? {
+            Failure::Fault {
+                kernel,
+                pe,
+                record,
+                message,
+            } => (
+                Some(pe),
+                DeviceFault::new(pe, &record, kernel.to_owned(), message).to_string(),
+            ),
+            Failure::PeerFailed { pe, cause } => (Some(pe), cause),
+            other => (None, other.to_string()),
+        })
     }
 }
 
@@ -267,7 +297,7 @@ impl Device for SimDevice {
 
     fn resident(&self, _function: FunctionId, shape: Shape) -> Result<u32, Error> {
         // As whole clusters.
-        let blocks = LANES / self.sim.pes / shape.threads / shape.cluster * shape.cluster;
+        let blocks = LANES / self.sim.local / shape.threads / shape.cluster * shape.cluster;
         Ok(blocks.max(shape.cluster))
     }
 

@@ -322,6 +322,9 @@ pub(crate) fn watch_any(first: Watch, count: u64, stride: usize, each: bool) -> 
 #[track_caller]
 pub(crate) fn spin(watch: &Watch, mut ready: impl FnMut() -> bool) {
     let (machine, at) = (current().machine, Location::caller());
+    if machine.leaves_out_wait(at) {
+        return;
+    }
     machine.watching(Some((watch, at)));
     while !ready() {
         machine.pause(watch, at);

@@ -24,6 +24,20 @@ fn resolve(target: Target) -> (u64, Place) {
     }
 }
 
+/// A record of an atomic at a PE, in builds that have records.
+macro_rules! record {
+    ($target:expr, $t:ty) => {
+        #[cfg(shmem_timeline)]
+        let _span = {
+            let (at_peer, pe) = match $target {
+                Target::At { to, .. } => (true, to.pe),
+                Target::Here { .. } => (false, 0),
+            };
+            super::timeline::begin(at_peer, crate::timeline::Kind::Atomic, pe, size_of::<$t>() as u64)
+        };
+    };
+}
+
 /// `$emit!(".order.scope.space" ..)` at the place.
 macro_rules! placed {
     ($place:expr, $order:literal, $emit:ident, $($rest:tt)*) => {
@@ -95,8 +109,10 @@ macro_rules! red {
 /// # Safety
 /// The target is a live word.
 #[inline(always)]
+#[cfg_attr(shmem_timeline, track_caller)]
 pub(crate) unsafe fn load<T: AtomicAdd>(target: Target, order: Order) -> T {
     let (a, place) = resolve(target);
+    record!(target, T);
     // SAFETY: the caller's promise.
     unsafe {
         match (size_of::<T>(), order) {
@@ -113,8 +129,10 @@ pub(crate) unsafe fn load<T: AtomicAdd>(target: Target, order: Order) -> T {
 /// # Safety
 /// The target is a live word.
 #[inline(always)]
+#[cfg_attr(shmem_timeline, track_caller)]
 pub(crate) unsafe fn store<T: AtomicAdd>(target: Target, value: T, order: Order) {
     let (a, place) = resolve(target);
+    record!(target, T);
     // SAFETY: the caller's promise.
     unsafe {
         if size_of::<T>() == 4 {
@@ -136,8 +154,10 @@ pub(crate) unsafe fn store<T: AtomicAdd>(target: Target, value: T, order: Order)
 /// # Safety
 /// The target is a live word.
 #[inline(always)]
+#[cfg_attr(shmem_timeline, track_caller)]
 pub(crate) unsafe fn compare_swap<T: AtomicAdd>(target: Target, expected: T, value: T, order: Order) -> T {
     let (a, place) = resolve(target);
+    record!(target, T);
     // SAFETY: the caller's promise.
     unsafe {
         if size_of::<T>() == 4 {
@@ -161,8 +181,10 @@ macro_rules! bitwise { ($($name:ident $without:ident: $b32:literal $b64:literal;
     /// # Safety
     /// The target is a live word.
     #[inline(always)]
+    #[cfg_attr(shmem_timeline, track_caller)]
     pub(crate) unsafe fn $name<T: AtomicAdd>(target: Target, value: T, order: Order) -> T {
         let (a, place) = resolve(target);
+    record!(target, T);
         // SAFETY: the caller's promise.
         unsafe {
             if size_of::<T>() == 4 {
@@ -180,8 +202,10 @@ macro_rules! bitwise { ($($name:ident $without:ident: $b32:literal $b64:literal;
     /// # Safety
     /// The target is a live word.
     #[inline(always)]
+    #[cfg_attr(shmem_timeline, track_caller)]
     pub(crate) unsafe fn $without<T: AtomicAdd>(target: Target, value: T, order: Order) {
         let (a, place) = resolve(target);
+    record!(target, T);
         // SAFETY: the caller's promise.
         unsafe {
             if size_of::<T>() == 4 {
@@ -209,8 +233,10 @@ bitwise! {
 /// # Safety
 /// The target is a live word.
 #[inline(always)]
+#[cfg_attr(shmem_timeline, track_caller)]
 pub(crate) unsafe fn swap<T: AtomicAdd>(target: Target, value: T, order: Order) -> T {
     let (a, place) = resolve(target);
+    record!(target, T);
     // SAFETY: the caller's promise.
     unsafe {
         if size_of::<T>() == 4 {
@@ -226,8 +252,10 @@ pub(crate) unsafe fn swap<T: AtomicAdd>(target: Target, value: T, order: Order) 
 /// # Safety
 /// The target is a live word.
 #[inline(always)]
+#[cfg_attr(shmem_timeline, track_caller)]
 pub(crate) unsafe fn fetch_add<T: AtomicAdd>(target: Target, value: T, order: Order) -> T {
     let (a, place) = resolve(target);
+    record!(target, T);
     // SAFETY: the caller's promise.
     unsafe {
         if size_of::<T>() == 4 {
@@ -253,8 +281,10 @@ pub(crate) unsafe fn fetch_add<T: AtomicAdd>(target: Target, value: T, order: Or
 /// # Safety
 /// The target is a live word.
 #[inline(always)]
+#[cfg_attr(shmem_timeline, track_caller)]
 pub(crate) unsafe fn add<T: AtomicAdd>(target: Target, value: T, order: Order) {
     let (a, place) = resolve(target);
+    record!(target, T);
     // SAFETY: the caller's promise.
     unsafe {
         if size_of::<T>() == 4 {

@@ -19,6 +19,7 @@ pub(crate) fn put_computed<T: Pod, G: Tile>(
     to: Peer,
     blocking: bool,
 ) {
+    span!(tile, Put, to.pe, stage.len() * size_of::<T>() as u64);
     send(tile, dst, stage, element, to);
     if blocking {
         tile.sync();
@@ -36,6 +37,7 @@ pub(crate) fn put_computed_signal<T: Pod, G: Tile>(
     action: impl Action,
     to: Peer,
 ) {
+    span!(tile, PutSignal, to.pe, stage.len() * size_of::<T>() as u64);
     send(tile, dst, stage, element, to);
     tile.sync();
     if tile.leader() {

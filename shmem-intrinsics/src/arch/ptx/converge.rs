@@ -22,7 +22,9 @@ unsafe extern "unadjusted" {
 const WHOLE: u32 = 31;
 
 #[inline(always)]
+#[cfg_attr(shmem_timeline, track_caller)]
 pub(crate) fn sync_block() {
+    span!(crate::tile::Block, SyncBlock);
     // SAFETY: barrier 0 is the block's; threads that have ended don't count.
     unsafe { barrier(0) }
 }

@@ -23,6 +23,7 @@ fn share(first: bool, n: u32) -> u32 {
 #[inline(always)]
 #[track_caller]
 pub(crate) fn sync_grid(line: u64) {
+    span!(crate::tile::Block, SyncGrid);
     sync_block();
     if thread::index() == 0 {
         let add = share(thread::block_index() == 0, thread::grid_size());

@@ -17,8 +17,23 @@
 //! | `computed` | put of computed elements |
 //! | `hint` | accesses with a cache hint |
 //! | `print` | `vprintf` |
+//! | `timeline` | records of calls, where the build asks for them |
 //! | `reduce` | matches and reductions of lanes |
 //! | `math vector time` | float functions, halves, clocks |
+
+/// `span!(tile, Put, pe, bytes)`: a record of the rest of the block, in builds that have records. The first is a tile, or
+/// `Thread` where one thread makes the call.
+macro_rules! span {
+    ($tile:expr, $kind:ident $(, $peer:expr, $bytes:expr)?) => {
+        #[cfg(shmem_timeline)]
+        let _span = {
+            #[allow(unused)]
+            let (mut peer, mut bytes) = (crate::timeline::NO_PEER, 0u64);
+            $((peer, bytes) = ($peer, $bytes);)?
+            $crate::arch::timeline::begin_tile($tile, $crate::timeline::Kind::$kind, peer, bytes)
+        };
+    };
+}
 
 mod async_copy;
 pub(crate) mod atomic;
@@ -38,6 +53,8 @@ mod print;
 mod reduce;
 mod registers;
 mod time;
+#[cfg(shmem_timeline)]
+pub(crate) mod timeline;
 mod vector;
 
 pub(crate) use async_copy::*;

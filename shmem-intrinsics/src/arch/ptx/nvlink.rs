@@ -11,6 +11,8 @@ use crate::signal::Action;
 use crate::slice::assert_element;
 use crate::state::SystemArea;
 use crate::team::Peer;
+#[cfg(shmem_timeline)]
+use crate::tile::Thread;
 use crate::tile::Tile;
 use core::arch::asm;
 use core::panic::Location;
@@ -20,8 +22,10 @@ use core::panic::Location;
 /// # Safety
 /// The offset is that of a live T on the peer, which exists.
 #[inline(always)]
+#[cfg_attr(shmem_timeline, track_caller)]
 pub(crate) unsafe fn store_remote<T: Pod>(offset: u64, value: T, to: Peer) {
     const { assert_element::<T>() };
+    span!(Thread, P, to.pe, size_of::<T>() as u64);
     // SAFETY: the caller's promise; the heap of every PE is mapped.
     unsafe { store_by_size!(".relaxed.sys.global", peer_base(to.pe) + offset, value, T) }
 }
@@ -29,8 +33,10 @@ pub(crate) unsafe fn store_remote<T: Pod>(offset: u64, value: T, to: Peer) {
 /// # Safety
 /// The offset is that of a live T on the peer, which exists.
 #[inline(always)]
+#[cfg_attr(shmem_timeline, track_caller)]
 pub(crate) unsafe fn load_remote<T: Pod>(offset: u64, from: Peer) -> T {
     const { assert_element::<T>() };
+    span!(Thread, G, from.pe, size_of::<T>() as u64);
     // SAFETY: the caller's promise; the heap of every PE is mapped.
     unsafe { load_by_size!(".relaxed.sys.global", peer_base(from.pe) + offset, T) }
 }
@@ -38,6 +44,7 @@ pub(crate) unsafe fn load_remote<T: Pod>(offset: u64, from: Peer) -> T {
 #[inline(always)]
 #[track_caller]
 pub(crate) fn put<G: Tile>(tile: G, dst: u64, src: Span, extent: Extent, to: Peer, blocking: bool) {
+    span!(tile, Put, to.pe, extent.bytes);
     copy::<G, true>(tile, peer_base(to.pe) + dst, src, extent);
     if blocking {
         tile.sync();
@@ -48,6 +55,7 @@ pub(crate) fn put<G: Tile>(tile: G, dst: u64, src: Span, extent: Extent, to: Pee
 #[inline(always)]
 #[track_caller]
 pub(crate) fn get<G: Tile>(tile: G, dst: Span, src: u64, extent: Extent, from: Peer, blocking: bool) {
+    span!(tile, Get, from.pe, extent.bytes);
     copy::<G, false>(tile, peer_base(from.pe) + src, dst, extent);
     if blocking {
         tile.sync();
@@ -58,6 +66,7 @@ pub(crate) fn get<G: Tile>(tile: G, dst: Span, src: u64, extent: Extent, from: P
 #[inline(always)]
 #[track_caller]
 pub(crate) fn put_signal<G: Tile, A: Action>(tile: G, dst: u64, src: Span, extent: Extent, action: A, to: Peer) {
+    span!(tile, PutSignal, to.pe, extent.bytes);
     copy::<G, true>(tile, peer_base(to.pe) + dst, src, extent);
     tile.sync();
     if tile.leader() {
@@ -66,7 +75,9 @@ pub(crate) fn put_signal<G: Tile, A: Action>(tile: G, dst: u64, src: Span, exten
 }
 
 #[inline(always)]
+#[cfg_attr(shmem_timeline, track_caller)]
 pub(crate) fn signal<A: Action>(action: A, to: Peer) {
+    span!(Thread, Signal, to.pe, 8);
     let (at, value) = (peer_base(to.pe) + action.__offset(), action.__value());
     // SAFETY: the action's word was found inside a live object, which every PE has.
     unsafe {
@@ -79,7 +90,9 @@ pub(crate) fn signal<A: Action>(action: A, to: Peer) {
 }
 
 #[inline(always)]
+#[cfg_attr(shmem_timeline, track_caller)]
 pub(crate) fn signal_relaxed<A: Action>(action: A, to: Peer) {
+    span!(Thread, Signal, to.pe, 8);
     let (at, value) = (peer_base(to.pe) + action.__offset(), action.__value());
     // SAFETY: as in `signal`.
     unsafe {
@@ -94,6 +107,7 @@ pub(crate) fn signal_relaxed<A: Action>(action: A, to: Peer) {
 #[inline(always)]
 #[track_caller]
 pub(crate) fn fence<G: Tile>(tile: G, _ctx: u32) {
+    span!(tile, Fence);
     tile.sync();
     // SAFETY: a fence.
     unsafe { asm!("fence.acq_rel.sys;", options(nostack)) }
@@ -103,6 +117,7 @@ pub(crate) fn fence<G: Tile>(tile: G, _ctx: u32) {
 #[inline(always)]
 #[track_caller]
 pub(crate) fn quiet<G: Tile>(tile: G, _ctx: u32) {
+    span!(tile, Quiet);
     tile.sync();
     if tile.leader() {
         // SAFETY: a fence.
@@ -144,6 +159,7 @@ pub(crate) unsafe fn tell<const QUIET: bool>(offset: u64, value: u64, pe: u32) {
 #[inline(always)]
 #[track_caller]
 pub(crate) fn flush<G: Tile>(tile: G, _ctx: u32) {
+    span!(tile, Flush);
     tile.sync();
 }
 
@@ -167,6 +183,7 @@ const SPINS: u32 = 256;
 #[inline(always)]
 #[track_caller]
 pub(crate) fn spin(_watch: &Watch, mut ready: impl FnMut() -> bool) {
+    span!(Thread, Wait);
     let at = Location::caller();
     let (mut spins, mut since) = (0u32, 0u64);
     while !ready() {

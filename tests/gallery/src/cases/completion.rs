@@ -135,6 +135,8 @@ pub(crate) const CASES: &[Case] = &[
                 shmem::put_nbi(Block, inbox.chunk(chunk, 32), staging, 1 - shmem::my_pe());
                 if fixed {
                     shmem::flush(Block);
+                } else {
+                    Block.sync();
                 }
             }
         },

@@ -15,9 +15,7 @@ pub(crate) const CASES: &[Case] = &[
         kernel: |fixed| {
             let (data, from) = (symmetric::<u32>(64), symmetric::<u32>(64));
             let to = 1 - shmem::my_pe();
-            if fixed {
-                shmem::put(Block, data, from, to);
-            } else if Warp.id() == 0 {
+            if fixed || Warp.id() == 0 {
                 shmem::put(Block, data, from, to);
             } else {
                 Block.sync();

@@ -1,0 +1,76 @@
+//! Which PE is in which process.
+
+use std::ops::Range;
+
+/// PEs are numbered by process: first those of rank 0, then those of rank 1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    rank: u32,
+    /// The first PE of each rank, and behind them the number of all.
+    firsts: Box<[u32]>,
+}
+
+impl Layout {
+    /// All PEs in this process.
+    pub(crate) fn alone(pes: u32) -> Self {
+        Self {
+            rank: 0,
+            firsts: [0, pes].into(),
+        }
+    }
+
+    /// This process is `rank`, and the processes have so many PEs each.
+    pub(crate) fn new(rank: u32, counts: impl IntoIterator<Item = u32>) -> Self {
+        let mut next = 0u32;
+        let mut firsts = vec![0];
+        for count in counts {
+            next = next.saturating_add(count);
+            firsts.push(next);
+        }
+        Self {
+            rank,
+            firsts: firsts.into(),
+        }
+    }
+
+    /// PEs of the World.
+    pub(crate) fn pes(&self) -> u32 {
+        self.firsts[self.firsts.len() - 1]
+    }
+
+    pub(crate) fn processes(&self) -> u32 {
+        self.firsts.len() as u32 - 1
+    }
+
+    /// PEs of this process.
+    pub(crate) fn local(&self) -> Range<u32> {
+        self.of_rank(self.rank)
+    }
+
+    pub(crate) fn of_rank(&self, rank: u32) -> Range<u32> {
+        self.firsts[rank as usize]..self.firsts[rank as usize + 1]
+    }
+
+    pub(crate) fn is_local(&self, pe: u32) -> bool {
+        self.local().contains(&pe)
+    }
+
+    /// PEs of other processes.
+    pub(crate) fn remote(&self) -> impl Iterator<Item = u32> {
+        (0..self.pes()).filter(|pe| !self.is_local(*pe))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pes_are_numbered_by_process() {
+        let layout = Layout::new(1, [2, 3, 1]);
+        assert_eq!((layout.pes(), layout.processes(), layout.local()), (6, 3, 2..5));
+        assert_eq!(layout.remote().collect::<Vec<_>>(), [0, 1, 5]);
+        assert!(layout.is_local(4) && !layout.is_local(5));
+        assert_eq!(Layout::alone(4).remote().count(), 0);
+    }
+}

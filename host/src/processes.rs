@@ -1,0 +1,300 @@
+//! What a World whose PEs are in several processes needs of them.
+
+use crate::Error;
+use crate::board::Board;
+use crate::config::Settings;
+use crate::fds::{Card, Channels, Door};
+use crate::layout::Layout;
+use crate::wire;
+use serde::{Deserialize, Serialize};
+use shmem::state::{LAYOUT, MAX_PES};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The processes of a job as whoever started them connects them.
+pub(crate) trait Processes: Send + Sync {
+    /// This process's number, from 0.
+    fn rank(&self) -> u32;
+
+    fn size(&self) -> u32;
+
+    /// Gives bytes and gets everybody's, by rank. Waits as long as it takes, or `limit`; an error, in words, once any process
+    /// has failed. One call at a time.
+    fn allgather(&self, mine: Vec<u8>, limit: Option<Duration>) -> Result<Vec<Vec<u8>>, String>;
+
+    /// Tells all processes that this one has failed. Does not wait for what they do about it.
+    fn fail(&self, cause: &str);
+
+    /// The first failure that is known, and whose: a process that ended without a word has failed.
+    fn failure(&self) -> Option<(u32, String)>;
+
+    /// Leaves the job in order, once all processes have called this; an error, in words, where one has failed instead.
+    fn finish(&self, limit: Option<Duration>) -> Result<(), String>;
+}
+
+/// Processes that can't make a World together, or that lost each other.
+///
+/// ```
+/// use shmem_host::ProcessError;
+///
+/// let error = ProcessError::Lost { cause: "the connection broke".to_owned() };
+/// assert!(error.to_string().contains("the connection broke"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProcessError {
+    /// Processes run different programs, or the same one with different settings.
+    #[error(
+        "process {} has {what} {}, process {} has {}: start every process with the same program and settings",
+        first.0, first.1, second.0, second.1
+    )]
+    Differ {
+        /// In what.
+        what: &'static str,
+        /// A rank, and what it has.
+        first: (u32, String),
+        /// The first rank that has something else.
+        second: (u32, String),
+    },
+    /// Processes that share memory run on different machines.
+    #[error(
+        "processes {first} and {second} run on different machines, or in different network namespaces, and {backend} works \
+         on one: start all of them on one machine"
+    )]
+    Machines {
+        /// A rank.
+        first: u32,
+        /// The first that is elsewhere.
+        second: u32,
+        /// The backend.
+        backend: &'static str,
+    },
+    /// Memory could not be passed between processes.
+    #[error("memory could not be shared with the other processes: {cause}")]
+    Share {
+        /// The system's words.
+        cause: String,
+    },
+    /// The exchange with the other processes broke.
+    #[error("the other processes can't be reached any more: {cause}")]
+    Lost {
+        /// How.
+        cause: String,
+    },
+    /// The backend works within one process only.
+    #[error("PEs in several processes are not supported on {backend}: use one process, or SHMEM_BACKEND=sim")]
+    Backend {
+        /// Which.
+        backend: &'static str,
+    },
+}
+
+/// Bytes of a cause that other processes are told.
+const CAUSE: usize = 4000;
+
+/// What each process says of itself first.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Hello {
+    /// Of this crate, with the layouts that kernels and hosts share.
+    version: String,
+    backend: String,
+    /// Machine and network namespace.
+    machine: String,
+    heap: Option<u64>,
+    pes: u32,
+    /// The lowest number that its next World may have.
+    world: u32,
+    card: Card,
+}
+
+impl Hello {
+    fn version() -> String {
+        let sizes = (size_of::<usize>(), size_of::<shmem::SymSlice<u32>>());
+        format!("{} (layout {LAYOUT:016x}, {sizes:?})", env!("CARGO_PKG_VERSION"))
+    }
+}
+
+/// All processes of a World.
+pub(crate) struct Group {
+    pub(crate) layout: Layout,
+    pub(crate) board: Board,
+    /// Which World it is, in every process: handles of others are told apart by it.
+    pub(crate) world: u32,
+    others: Option<Others>,
+}
+
+struct Others {
+    processes: Arc<dyn Processes>,
+    channels: Channels,
+}
+
+impl Group {
+    /// This process alone.
+    pub(crate) fn alone(pes: u32, world: u32) -> Self {
+        let layout = Layout::alone(pes);
+        Self {
+            board: Board::own(&layout),
+            layout,
+            world,
+            others: None,
+        }
+    }
+
+    /// With the other processes, which all call this. `world` is the lowest number that may be taken.
+    pub(crate) fn join(
+        processes: &Arc<dyn Processes>,
+        backend: &'static str,
+        settings: &Settings,
+        world: u32,
+    ) -> Result<Self, Error> {
+        let (rank, limit) = (processes.rank(), settings.time_limit);
+        let door = Door::open().map_err(|cause| share(&cause))?;
+        let hello = Hello {
+            version: Hello::version(),
+            backend: backend.to_owned(),
+            machine: machine(),
+            heap: settings.heap,
+            pes: settings.pes_or(1)?,
+            world,
+            card: door.card().clone(),
+        };
+        let lost = |cause| ProcessError::Lost { cause };
+        let told = processes.allgather(wire::encode(&hello), limit).map_err(lost)?;
+        let hellos: Vec<Hello> = (0..)
+            .zip(&told)
+            .map(|(rank, bytes)| decode_hello(rank, bytes))
+            .collect::<Result<_, _>>()?;
+        differ("version", &hellos, |hello| hello.version.clone())?;
+        differ("the backend", &hellos, |hello| hello.backend.clone())?;
+        differ("a heap of", &hellos, |hello| match hello.heap {
+            Some(bytes) => format!("{bytes} bytes"),
+            None => "the default size".to_owned(),
+        })?;
+        if let Some(other) = hellos.iter().position(|hello| hello.machine != hellos[0].machine) {
+            let (first, second) = (0, other as u32);
+            return Err(ProcessError::Machines { first, second, backend }.into());
+        }
+        let layout = Layout::new(rank, hellos.iter().map(|hello| hello.pes));
+        if layout.pes() as usize > MAX_PES {
+            return Err(crate::ConfigError::TooManyPes { asked: layout.pes() }.into());
+        }
+        let cards: Vec<_> = hellos.iter().map(|hello| hello.card.clone()).collect();
+        let given_up = || processes.failure().is_some();
+        let channels = Channels::connect(&door, rank, &cards, limit, &given_up).map_err(|cause| share(&cause))?;
+        let board = board(&layout, &channels, rank).map_err(|cause| share(&cause))?;
+        Ok(Self {
+            layout,
+            board,
+            world: hellos.iter().map(|hello| hello.world).max().unwrap_or(world),
+            others: Some(Others {
+                processes: processes.clone(),
+                channels,
+            }),
+        })
+    }
+
+    /// The other processes, where there are any.
+    pub(crate) fn processes(&self) -> Option<&Arc<dyn Processes>> {
+        self.others.as_ref().map(|others| &others.processes)
+    }
+
+    /// Gives every PE's memory to every process: one descriptor for each PE of this process goes in, one for each PE of the
+    /// World comes out. Every process calls it.
+    pub(crate) fn share_memory(&self, mine: Vec<OwnedFd>) -> Result<Vec<OwnedFd>, ProcessError> {
+        let Some(others) = &self.others else {
+            return Ok(mine);
+        };
+        let sent: Vec<_> = mine.iter().map(AsFd::as_fd).collect();
+        let mut all = others.channels.share(&sent).map_err(|cause| share(&cause))?;
+        for (rank, files) in (0..).zip(&mut all) {
+            let pes = self.layout.of_rank(rank);
+            if pes == self.layout.local() {
+                continue;
+            }
+            if files.len() != pes.len() {
+                let cause = format!(
+                    "process {rank} sent memory for {} of its {} PEs",
+                    files.len(),
+                    pes.len()
+                );
+                return Err(ProcessError::Share { cause });
+            }
+        }
+        let rank = others.processes.rank();
+        all[rank as usize] = mine;
+        Ok(all.into_iter().flatten().collect())
+    }
+
+    /// Tells the other processes that a PE of this one has failed.
+    pub(crate) fn tell(&self, pe: u32, cause: &str) {
+        if let Some(processes) = self.processes() {
+            processes.fail(&format!("PE {pe}: {}", &cause[..cause.floor_char_boundary(CAUSE)]));
+        }
+    }
+
+    /// The first failure of any process, as PE and cause.
+    pub(crate) fn failure(&self) -> Option<(u32, String)> {
+        let (rank, told) = self.processes()?.failure()?;
+        Some(self.told(rank, told))
+    }
+
+    /// What [`tell`](Self::tell) says, read. What does not read so is what was seen of the process.
+    fn told(&self, rank: u32, told: String) -> (u32, String) {
+        let pes = self.layout.of_rank(rank.min(self.layout.processes() - 1));
+        let read = told.strip_prefix("PE ").and_then(|rest| rest.split_once(": "));
+        match read.map(|(pe, cause)| (pe.parse(), cause)) {
+            Some((Ok(pe), cause)) if pe < self.layout.pes() => (pe, cause.to_owned()),
+            _ => (pes.start, told),
+        }
+    }
+}
+
+fn share(cause: &io::Error) -> ProcessError {
+    ProcessError::Share {
+        cause: cause.to_string(),
+    }
+}
+
+fn decode_hello(rank: u32, bytes: &[u8]) -> Result<Hello, ProcessError> {
+    wire::decode(bytes).ok_or_else(|| ProcessError::Differ {
+        what: "version",
+        first: (0, Hello::version()),
+        second: (rank, "one that says something else at the start".to_owned()),
+    })
+}
+
+fn differ(what: &'static str, hellos: &[Hello], of: impl Fn(&Hello) -> String) -> Result<(), ProcessError> {
+    let first = of(&hellos[0]);
+    match (0..).zip(hellos).find(|(_, hello)| of(hello) != first) {
+        None => Ok(()),
+        Some((rank, hello)) => Err(ProcessError::Differ {
+            what,
+            first: (0, first),
+            second: (rank, of(hello)),
+        }),
+    }
+}
+
+/// Rank 0's, in every process.
+fn board(layout: &Layout, channels: &Channels, rank: u32) -> io::Result<Board> {
+    let mine = if rank == 0 { Some(Board::file(layout)?) } else { None };
+    let sent: Vec<BorrowedFd<'_>> = mine.iter().map(AsFd::as_fd).collect();
+    let mut received = channels.share(&sent)?;
+    let file = match mine {
+        Some(file) => file,
+        None => received[0].pop().ok_or(io::ErrorKind::UnexpectedEof)?,
+    };
+    Board::shared(layout, file)
+}
+
+/// Processes with the same text reach each other's sockets.
+fn machine() -> String {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let network = std::fs::read_link("/proc/self/ns/net").unwrap_or_default();
+    format!("{} {}", boot.trim(), network.display())
+}
+
+#[cfg(test)]
+mod tests;

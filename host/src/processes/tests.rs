@@ -1,0 +1,333 @@
+//! Processes played by threads: all that processes do but die. Each has a World of its own, which shares nothing with the
+//! others' but what goes through descriptors and bytes.
+
+use super::*;
+use crate::rendezvous::{Host, Missed, Rendezvous};
+use crate::{Backend, CollectiveError, HeapError, Pe, World, collective_launch, launch};
+use shmem::fault::FaultKind;
+use shmem::prelude::*;
+use std::ops::Range;
+use std::sync::OnceLock;
+use std::thread;
+use std::time::Instant;
+
+/// What the threads share.
+struct Job {
+    meeting: Rendezvous<Vec<u8>>,
+    failure: OnceLock<(u32, String)>,
+    size: u32,
+}
+
+impl Host for Job {
+    fn failed(&self) -> bool {
+        self.failure.get().is_some()
+    }
+
+    fn limit(&self) -> Option<Duration> {
+        None
+    }
+
+    fn is_held_up(&self, _: u32) -> bool {
+        false
+    }
+
+    fn release(&self, _: Range<u32>) {}
+
+    fn come(&self, _: u32, _: u64) {}
+
+    fn came(&self, _: u32) -> u64 {
+        0
+    }
+}
+
+struct Member {
+    job: Arc<Job>,
+    rank: u32,
+}
+
+impl Processes for Member {
+    fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    fn size(&self) -> u32 {
+        self.job.size
+    }
+
+    fn allgather(&self, mine: Vec<u8>, _: Option<Duration>) -> Result<Vec<Vec<u8>>, String> {
+        match self.job.meeting.meet(self.rank, mine, &*self.job) {
+            Ok(all) => Ok(all.to_vec()),
+            Err(Missed::Failed) => Err("a process has failed".to_owned()),
+            Err(other) => Err(format!("{other:?}")),
+        }
+    }
+
+    fn fail(&self, cause: &str) {
+        self.job.failure.get_or_init(|| (self.rank, cause.to_owned()));
+        self.job.meeting.wake();
+    }
+
+    fn failure(&self) -> Option<(u32, String)> {
+        self.job.failure.get().cloned()
+    }
+
+    fn finish(&self, _: Option<Duration>) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// Runs `f` on so many PEs in each of so many processes; their results by rank.
+fn in_processes(counts: &[u32], limit: f64, f: impl Fn(Pe) -> Result<(), Error> + Sync) -> Vec<Result<(), Error>> {
+    let size = counts.len() as u32;
+    let job = Arc::new(Job {
+        meeting: Rendezvous::new(Layout::alone(size)),
+        failure: OnceLock::new(),
+        size,
+    });
+    let start = Instant::now();
+    let results = thread::scope(|scope| {
+        let processes: Vec<_> = (0..size)
+            .map(|rank| {
+                let (member, f) = (Member { job: job.clone(), rank }, &f);
+                scope.spawn(move || {
+                    World::builder()
+                        .backend(Backend::Sim)
+                        .pes(counts[rank as usize])
+                        .heap(4 << 20)
+                        .time_limit(Some(Duration::from_secs_f64(limit)))
+                        .processes(Arc::new(member))
+                        .build()?
+                        .run(f)
+                })
+            })
+            .collect();
+        processes.into_iter().map(|process| process.join().unwrap()).collect()
+    });
+    assert!(start.elapsed() < Duration::from_secs(20), "took {:?}", start.elapsed());
+    results
+}
+
+#[kernel]
+fn shift(dst: SymSlice<u32>) {
+    shmem::p(dst.at(0), 10 + shmem::my_pe(), (shmem::my_pe() + 1) % shmem::n_pes());
+}
+
+/// A token goes around `rounds` times.
+#[kernel]
+fn ring(token: SymSlice<SignalWord>, rounds: u64) {
+    let (me, n) = (shmem::my_pe(), shmem::n_pes());
+    for round in 1..=rounds {
+        if me > 0 || round > 1 {
+            let comes = if me == 0 { round - 1 } else { round };
+            shmem::wait_until(Thread, token.at(0), ge(comes));
+        }
+        shmem::signal_op(token.at(0).set(round), (me + 1) % n);
+    }
+}
+
+#[kernel]
+fn store_at(data: SymSlice<u32>, i: u32) {
+    data.store(i, 1);
+}
+
+#[kernel]
+fn wait_for_nobody(word: SymSlice<SignalWord>) {
+    shmem::wait_until(Thread, word.at(0), eq(1));
+}
+
+fn fine(results: Vec<Result<(), Error>>) {
+    for (rank, result) in results.into_iter().enumerate() {
+        assert!(result.is_ok(), "process {rank}: {result:?}");
+    }
+}
+
+#[test]
+fn kernels_reach_pes_of_other_processes() {
+    for counts in [&[1, 1, 1, 1][..], &[2, 2], &[1, 3], &[4]] {
+        fine(in_processes(counts, 10.0, |pe| {
+            let (dst, token) = (pe.alloc::<u32>(1)?, pe.signals(1)?);
+            collective_launch!(pe, shift<<<1, 1>>>(&dst))?;
+            pe.stream().barrier_all()?;
+            assert_eq!((pe.n(), dst.read(0)?), (4, 10 + (pe.id() + 3) % 4));
+            collective_launch!(pe, ring<<<1, 1>>>(&token, 20))?;
+            pe.barrier_all()?;
+            assert_eq!(token.read(0)?.value(), 20);
+            Ok(())
+        }));
+    }
+}
+
+#[test]
+fn the_heaps_books_agree() {
+    fine(in_processes(&[1, 2], 10.0, |pe| {
+        for i in 0..50usize {
+            let small = pe.alloc::<u64>(i)?;
+            let large = pe.alloc::<u8>(3 << 20)?;
+            drop(small);
+            assert!(large.to_vec()?.iter().all(|byte| *byte == 0), "fresh memory is zero");
+            large.write(&[7; 64])?;
+        }
+        Ok(())
+    }));
+}
+
+#[test]
+fn a_mismatch_names_both_processes_values() {
+    fine(in_processes(&[1, 1], 10.0, |pe| {
+        let refused = pe.alloc::<u64>(10 + pe.id() as usize);
+        let Err(Error::Heap(HeapError::AllocMismatch { first, second })) = refused else {
+            panic!("{refused:?}")
+        };
+        assert_eq!((first.0, first.1.len, second.0, second.1.len), (0, 10, 1, 11));
+        assert!(second.1.site.file().ends_with("tests.rs") && second.1.element == "u64");
+        let other = if pe.id() == 0 {
+            pe.barrier_all()
+        } else {
+            pe.alloc::<u8>(1).map(drop)
+        };
+        assert!(
+            matches!(other, Err(Error::Collective(CollectiveError::Mismatch { .. }))),
+            "{other:?}"
+        );
+        pe.barrier_all()
+    }));
+}
+
+#[test]
+fn a_fault_reaches_the_other_processes() {
+    let results = in_processes(&[1, 1], 10.0, |pe| {
+        let (data, word) = (pe.alloc::<u32>(4)?, pe.signals(1)?);
+        if pe.id() == 1 {
+            launch!(pe, store_at<<<1, 1>>>(&data, 4))?;
+            // Nobody asks for its end.
+            thread::sleep(Duration::from_secs(1));
+        } else {
+            launch!(pe, wait_for_nobody<<<1, 1>>>(&word))?;
+        }
+        let start = Instant::now();
+        let told = pe.stream().synchronize();
+        assert!(start.elapsed() < Duration::from_secs(1));
+        told
+    });
+    let Err(Error::PeerFailed { pe: 1, cause }) = &results[0] else {
+        panic!("{results:?}")
+    };
+    assert!(cause.contains("index 4 is outside an object of 4 elements"), "{cause}");
+    assert!(
+        matches!(&results[1], Err(Error::Device(fault)) if fault.kind == FaultKind::Index),
+        "{results:?}"
+    );
+}
+
+#[test]
+fn a_closures_error_and_one_that_ends_early_reach_the_others() {
+    let results = in_processes(&[2, 1], 10.0, |pe| match pe.id() {
+        2 => Err(HeapError::Alignment { align: 3 }.into()),
+        _ => pe.barrier_all(),
+    });
+    assert!(
+        matches!(results[0], Err(Error::PeerFailed { pe: 2, .. })),
+        "{results:?}"
+    );
+    assert!(matches!(results[1], Err(Error::Heap(_))), "{results:?}");
+
+    let results = in_processes(&[1, 1], 10.0, |pe| match pe.id() {
+        1 => Ok(()),
+        _ => pe.barrier_all(),
+    });
+    let ended = CollectiveError::PeerEnded {
+        pe: 0,
+        call: String::new(),
+        ended: 1,
+    };
+    let Err(Error::Collective(CollectiveError::PeerEnded { pe, ended: who, .. })) = &results[0] else {
+        panic!("{results:?}, not {ended:?}")
+    };
+    assert_eq!((*pe, *who), (0, 1));
+    assert!(
+        matches!(results[1], Err(Error::PeerFailed { pe: 0, .. })),
+        "{results:?}"
+    );
+}
+
+#[test]
+fn who_does_not_come_is_named() {
+    let results = in_processes(&[1, 1, 1], 0.3, |pe| {
+        if pe.id() == 1 {
+            thread::sleep(Duration::from_secs(1));
+        }
+        pe.barrier_all()
+    });
+    let named = |result: &Result<(), Error>| {
+        matches!(result, Err(Error::Collective(CollectiveError::TimeLimit { absent, .. })) if *absent == [1])
+            || matches!(result, Err(Error::PeerFailed { pe: 0 | 2, cause }) if cause.contains("PEs [1]"))
+    };
+    assert!(results.iter().all(named), "{results:?}");
+}
+
+#[test]
+fn a_pe_that_its_device_holds_up_is_waited_for() {
+    fine(in_processes(&[1, 1], 0.4, |pe| {
+        if pe.id() == 1 {
+            // Longer than the limit of one kernel, but so many may take so long.
+            for _ in 0..4 {
+                launch!(pe, sleep<<<1, 1>>>(150_000_000))?;
+            }
+        }
+        pe.barrier_all()
+    }));
+}
+
+/// Takes that much of the host's time.
+#[kernel]
+fn sleep(ns: u64) {
+    #[cfg(not(target_arch = "nvptx64"))]
+    thread::sleep(Duration::from_nanos(ns));
+}
+
+#[test]
+fn a_kernel_that_waits_for_another_process_ends_at_the_limit() {
+    let results = in_processes(&[1, 1], 0.3, |pe| {
+        let word = pe.signals(1)?;
+        if pe.id() == 0 {
+            collective_launch!(pe, wait_for_nobody<<<1, 1>>>(&word))?;
+        }
+        pe.barrier_all()
+    });
+    let Err(Error::TimeLimit { report, .. }) = &results[0] else {
+        panic!("{results:?}")
+    };
+    assert!(report.contains("waits for PEs of other processes"), "{report}");
+    assert!(
+        matches!(results[1], Err(Error::PeerFailed { pe: 0, .. })),
+        "{results:?}"
+    );
+}
+
+#[test]
+fn processes_with_other_settings_are_told() {
+    let job = Arc::new(Job {
+        meeting: Rendezvous::new(Layout::alone(2)),
+        failure: OnceLock::new(),
+        size: 2,
+    });
+    let errors = thread::scope(|scope| {
+        let build = |rank| {
+            let member = Member { job: job.clone(), rank };
+            scope.spawn(move || {
+                let builder = World::builder().backend(Backend::Sim).heap(u64::from(rank + 1) << 20);
+                builder.processes(Arc::new(member)).build().map(drop)
+            })
+        };
+        [build(0), build(1)].map(|process| process.join().unwrap())
+    });
+    for error in errors {
+        let Err(Error::Process(ProcessError::Differ { first, second, .. })) = error else {
+            panic!("{error:?}")
+        };
+        assert_eq!(
+            (first, second),
+            ((0, "1048576 bytes".to_owned()), (1, "2097152 bytes".to_owned()))
+        );
+    }
+}
