@@ -260,7 +260,7 @@ impl World {
                             cause: cause.to_string(),
                         };
                         shared.fail(pe, error.to_string());
-                        shared.rendezvous.end(pe);
+                        shared.end(pe);
                         error
                     })
             };
@@ -381,7 +381,7 @@ impl Drop for End<'_> {
         if thread::panicking() {
             self.shared.fail(self.pe, "its thread panicked".to_owned());
         }
-        self.shared.rendezvous.end(self.pe);
+        self.shared.end(self.pe);
     }
 }
 
