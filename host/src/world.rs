@@ -86,6 +86,13 @@ impl Builder {
         self
     }
 
+    /// Whether the simulator checks the order of accesses, so that a missing fence fails. Without, it runs some 5 times as
+    /// fast. Default: it does.
+    pub fn check(mut self, check: bool) -> Self {
+        self.settings.check = check;
+        self
+    }
+
     /// Which of the possible orders the simulator takes. Default: 0.
     pub fn seed(mut self, seed: u64) -> Self {
         self.settings.seed = seed;
