@@ -6,3 +6,21 @@ use shmem::prelude::*;
 pub fn barrier_all(all: Collective) {
     all.barrier(Warp, shmem::world());
 }
+
+/// A barrier of a team in stream order: one warp, slot 0. Only the members launch it.
+#[kernel(block = 32)]
+pub fn team_barrier(team: Team) {
+    alone().barrier(Warp, team);
+}
+
+/// Likewise a sync.
+#[kernel(block = 32)]
+pub fn team_sync(team: Team) {
+    alone().sync(Warp, team);
+}
+
+#[inline(always)]
+fn alone() -> Collective {
+    // SAFETY: one block is resident by itself, and nothing here uses the grid's barrier, which the number is for.
+    unsafe { Collective::__new(0) }
+}

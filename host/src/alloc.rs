@@ -19,7 +19,7 @@ impl Session {
         let placed = self.place(request, &site)?;
         let backed = self.back(&placed);
         let turns = self.meet(Call::Ready(backed), &site)?;
-        match turns.iter().find_map(refused) {
+        match turns.iter().find_map(Turn::refused) {
             None => Ok(placed),
             Some(error) => {
                 self.heap.borrow_mut().free(placed.serial);
@@ -55,13 +55,6 @@ impl Session {
 fn requested(turn: &Turn) -> Option<&AllocRequest> {
     match &turn.call {
         Call::Alloc(request) => Some(request),
-        _ => None,
-    }
-}
-
-fn refused(turn: &Turn) -> Option<Error> {
-    match &turn.call {
-        Call::Ready(Err(error)) => Some(error.clone()),
         _ => None,
     }
 }

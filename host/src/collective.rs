@@ -1,8 +1,10 @@
 //! Calls that every PE makes: how they find out that they do.
 
 use crate::heap::AllocRequest;
+use crate::meetings::Circle;
 use crate::rendezvous::Missed;
 use crate::session::Session;
+use crate::team::SplitRequest;
 use crate::{Error, ProcessError, Site};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -75,6 +77,8 @@ pub(crate) struct Turn {
     pub(crate) site: Site,
     /// Blocks of the symmetric heap that the PE has dropped and that its streams no longer use.
     pub(crate) dropped: Vec<u64>,
+    /// Likewise blocks of teams, as bits.
+    pub(crate) dropped_teams: u64,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -82,9 +86,11 @@ pub(crate) enum Call {
     /// Before a closure begins.
     Start,
     Alloc(AllocRequest),
-    /// The heap was full: the second try, after all streams have drained.
+    /// Teams out of another, and the blocks that are free on the PE.
+    Split(SplitRequest, u64),
+    /// There was no room: the second try, after all streams have drained.
     Reclaim,
-    /// Whether the PE's memory for the allocation is there.
+    /// Whether the PE's memory for it is there.
     Ready(#[serde(with = "crate::wire::outcome")] Result<(), Error>),
     Barrier,
 }
@@ -93,28 +99,52 @@ impl fmt::Display for Turn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let call = match self.call {
             Call::Start => "World::run",
-            Call::Alloc(_) | Call::Reclaim | Call::Ready(_) => "alloc",
+            Call::Alloc(_) => "alloc",
+            Call::Split(..) => "a team's split",
+            Call::Reclaim | Call::Ready(_) => "alloc or a team's split",
             Call::Barrier => "barrier_all",
         };
         write!(f, "{call} at {}", self.site)
     }
 }
 
+impl Turn {
+    /// Why the PE has not got its memory.
+    pub(crate) fn refused(&self) -> Option<Error> {
+        match &self.call {
+            Call::Ready(Err(error)) => Some(error.clone()),
+            _ => None,
+        }
+    }
+}
+
 impl Session {
-    /// Meets the other PEs in the same call. Applies what they have dropped to this PE's book of the heap.
+    /// Meets the other PEs in the same call. Applies what they have dropped to this PE's books.
     pub(crate) fn meet(&self, call: Call, site: &Site) -> Result<Arc<[Turn]>, Error> {
+        self.meet_in(None, call, site)
+    }
+
+    /// As [`meet`](Self::meet), among these members only.
+    pub(crate) fn meet_in(&self, circle: Option<&Circle>, call: Call, site: &Site) -> Result<Arc<[Turn]>, Error> {
         self.check()?;
         self.sweep();
+        self.sweep_teams();
+        let dropped_teams = self.blocks.borrow().dropped();
         let turn = Turn {
             call,
             site: site.clone(),
-            dropped: self.unused_blocks(),
+            // All PEs keep the heap's book alike, so that it changes only where all meet.
+            dropped: if circle.is_none() { self.unused_blocks() } else { vec![] },
+            dropped_teams,
         };
         let name = turn.to_string();
         let (mut turn, mut met) = (Some(turn), Err(Missed::Failed));
         self.device.while_blocked(&mut || {
             if let Some(turn) = turn.take() {
-                met = self.shared.rendezvous.meet(self.pe, turn, &*self.shared);
+                met = match circle {
+                    None => self.shared.rendezvous.meet(self.pe, turn, &*self.shared),
+                    Some(circle) => circle.meet(turn, &self.shared),
+                };
             }
         });
         let turns = met.map_err(|missed| {
@@ -144,18 +174,23 @@ impl Session {
             .iter()
             .flat_map(|turn| &turn.dropped)
             .for_each(|serial| heap.drop_one(*serial));
-        same_call(&turns)?;
+        let pe = |index: usize| circle.map_or(index as u32, |circle| circle.members[index]);
+        let mut blocks = self.blocks.borrow_mut();
+        for (index, turn) in turns.iter().enumerate() {
+            blocks.settle(pe(index), turn.dropped_teams, dropped_teams);
+        }
+        same_call(&turns, pe)?;
         Ok(turns)
     }
 }
 
-fn same_call(turns: &[Turn]) -> Result<(), CollectiveError> {
+fn same_call(turns: &[Turn], pe: impl Fn(usize) -> u32) -> Result<(), CollectiveError> {
     let kind = |turn: &Turn| std::mem::discriminant(&turn.call);
     match turns.iter().position(|turn| kind(turn) != kind(&turns[0])) {
         None => Ok(()),
         Some(other) => Err(CollectiveError::Mismatch {
-            first: (0, turns[0].to_string()),
-            second: (other as u32, turns[other].to_string()),
+            first: (pe(0), turns[0].to_string()),
+            second: (pe(other), turns[other].to_string()),
         }),
     }
 }

@@ -6,6 +6,7 @@
 //! | `SHMEM_NPES` | `pes` | devices; simulator: 4; under a launcher: 1 | PEs in this process; they share devices where there are fewer |
 //! | `SHMEM_HEAP` | `heap` | the device's memory; simulator: 1G | address space per PE for symmetric objects: `512M`, `4G` |
 //! | `SHMEM_TIMEOUT` | `time_limit` | 30 | seconds that a wait may last; 0: no limit |
+//! | `SHMEM_SIM_CHECK` | `check` | 1 | whether the simulator checks the order of accesses: 0 runs some 5 times as fast |
 //! | `SHMEM_SIM_SEED` | `seed` | 0 | which of the possible orders the simulator takes; replays within one process only |
 
 use shmem::state::MAX_PES;
@@ -128,6 +129,7 @@ pub(crate) struct Settings {
     pub(crate) heap: Option<u64>,
     pub(crate) time_limit: Option<Duration>,
     pub(crate) seed: u64,
+    pub(crate) check: bool,
 }
 
 impl Default for Settings {
@@ -138,6 +140,7 @@ impl Default for Settings {
             heap: None,
             time_limit: Some(Duration::from_secs(30)),
             seed: 0,
+            check: true,
         }
     }
 }
@@ -185,6 +188,13 @@ impl Settings {
                 return refuse("SHMEM_SIM_SEED", text, "a number");
             };
             settings.seed = seed;
+        }
+        if let Some(text) = variable("SHMEM_SIM_CHECK") {
+            settings.check = match text.as_str() {
+                "0" => false,
+                "1" => true,
+                _ => return refuse("SHMEM_SIM_CHECK", text, "0 or 1"),
+            };
         }
         Ok(settings)
     }
@@ -257,6 +267,7 @@ mod tests {
             ("SHMEM_HEAP", "512M"),
             ("SHMEM_TIMEOUT", "2.5"),
             ("SHMEM_SIM_SEED", "77"),
+            ("SHMEM_SIM_CHECK", "0"),
         ]);
         let expected = Settings {
             backend: Backend::Sim,
@@ -264,6 +275,7 @@ mod tests {
             heap: Some(512 << 20),
             time_limit: Some(Duration::from_millis(2500)),
             seed: 77,
+            check: false,
         };
         assert_eq!(all, Ok(expected));
     }
@@ -311,6 +323,7 @@ mod tests {
             ("SHMEM_TIMEOUT", "NaN"),
             ("SHMEM_TIMEOUT", "1e300"),
             ("SHMEM_SIM_SEED", "x"),
+            ("SHMEM_SIM_CHECK", "yes"),
         ];
         for (name, value) in bad {
             let error = from(&[(name, value)]).expect_err(value).to_string();

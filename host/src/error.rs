@@ -10,6 +10,7 @@ use crate::images::ImageError;
 use crate::launch::LaunchError;
 use crate::processes::ProcessError;
 use crate::site::Site;
+use crate::team::TeamError;
 use shmem_bootstrap::BootstrapError;
 use std::time::Duration;
 
@@ -43,6 +44,9 @@ pub enum Error {
     /// A launch was refused; nothing was enqueued.
     #[error(transparent)]
     Launch(#[from] LaunchError),
+    /// A team was refused.
+    #[error(transparent)]
+    Team(#[from] TeamError),
     /// The other processes of the job could not be reached.
     #[error(transparent)]
     Bootstrap(#[from] BootstrapError),

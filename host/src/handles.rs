@@ -3,7 +3,7 @@
 use crate::launch::Stale;
 use crate::site::Site;
 use shmem::{Region, Serial};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// The live objects of one PE, by serial.
 #[derive(Debug)]
@@ -15,11 +15,12 @@ pub(crate) struct Handles {
     /// Where the symmetric ones were asked for.
     sites: HashMap<Serial, Site>,
     local: HashMap<Serial, Region>,
+    teams: HashSet<Serial>,
 }
 
 impl Handles {
     pub(crate) fn new(world: u32, pe: u32, pes: u32) -> Self {
-        let (symmetric, sites, local) = Default::default();
+        let (symmetric, sites, local, teams) = Default::default();
         Self {
             world,
             pe,
@@ -27,14 +28,16 @@ impl Handles {
             symmetric,
             sites,
             local,
+            teams,
         }
     }
 
     pub(crate) fn insert(&mut self, object: Region) {
         match object {
-            Region::Symmetric { serial, .. } => self.symmetric.insert(serial, object),
-            Region::Global { serial, .. } => self.local.insert(serial, object),
-        };
+            Region::Symmetric { serial, .. } => drop(self.symmetric.insert(serial, object)),
+            Region::Global { serial, .. } => drop(self.local.insert(serial, object)),
+            Region::Team { serial } => drop(self.teams.insert(serial)),
+        }
     }
 
     /// Notes where a symmetric object was asked for.
@@ -59,10 +62,11 @@ impl Handles {
         match object {
             Region::Symmetric { serial, .. } => {
                 self.sites.remove(&serial);
-                self.symmetric.remove(&serial)
+                self.symmetric.remove(&serial);
             }
-            Region::Global { serial, .. } => self.local.remove(&serial),
-        };
+            Region::Global { serial, .. } => drop(self.local.remove(&serial)),
+            Region::Team { serial } => drop(self.teams.remove(&serial)),
+        }
     }
 
     /// Whether the region lies inside the object that it was made for, and that is live. One without bytes can do no harm.
@@ -70,6 +74,7 @@ impl Handles {
         let (live, serial) = match region {
             Region::Symmetric { serial, .. } => (&self.symmetric, serial),
             Region::Global { serial, .. } => (&self.local, serial),
+            Region::Team { serial } => return self.check_team(serial),
         };
         let (start, bytes) = extent(region);
         if bytes == 0 {
@@ -83,13 +88,26 @@ impl Handles {
         if serial.world() != self.world {
             return Err(Stale::Foreign);
         }
-        // PEs take turns in the numbers of their own buffers.
-        let owner = (serial.number() % u64::from(self.pes)) as u32;
+        let owner = self.owner(serial);
         if matches!(region, Region::Global { .. }) && owner != self.pe {
             return Err(Stale::OtherPe { pe: owner });
         }
         let newer = live.values().copied().find(|&other| overlap(other, region));
         Err(newer.map_or(Stale::Dropped, |by| Stale::Reused { by }))
+    }
+
+    fn check_team(&self, serial: Serial) -> Result<(), Stale> {
+        match self.owner(serial) {
+            _ if self.teams.contains(&serial) => Ok(()),
+            _ if serial.world() != self.world => Err(Stale::Foreign),
+            pe if pe != self.pe => Err(Stale::OtherPe { pe }),
+            _ => Err(Stale::Dropped),
+        }
+    }
+
+    /// PEs take turns in the numbers of what they have alone.
+    fn owner(&self, serial: Serial) -> u32 {
+        (serial.number() % u64::from(self.pes)) as u32
     }
 }
 
@@ -98,6 +116,8 @@ fn extent(region: Region) -> (u64, u64) {
     match region {
         Region::Symmetric { offset, bytes, .. } => (offset, bytes),
         Region::Global { address, bytes, .. } => (address, bytes),
+        // No memory that a handle could go beyond.
+        Region::Team { .. } => (0, 0),
     }
 }
 

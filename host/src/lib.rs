@@ -5,6 +5,7 @@
 //! | `world`, `config` | [`World`]: how many PEs, where, with which settings | `nvshmem_init` |
 //! | `pe` | [`Pe`]: what a PE's closure works with | `nvshmem_my_pe`, `nvshmem_barrier_all` |
 //! | `buffer`, `alloc`, `heap` | [`SymBuf`], [`Buf`]: memory | `nvshmem_malloc`, `nvshmem_free` |
+//! | `team`, `blocks`, `meetings` | [`Team`]: some of the PEs, numbered anew | `nvshmem_team_split_strided` |
 //! | `contexts` | [`Contexts`]: operations that are completed apart | `nvshmem_ctx_t` |
 //! | `launch`, `macros` | [`collective_launch!`], [`launch!`]: kernels | `nvshmemx_collective_launch` |
 //! | `stream` | [`Stream`]: order on one PE, barriers on a stream | `nvshmemx_barrier_all_on_stream` |
@@ -39,6 +40,7 @@
 mod alloc;
 mod allocator;
 mod backend;
+mod blocks;
 mod board;
 mod buffer;
 mod collective;
@@ -54,6 +56,7 @@ mod job;
 mod launch;
 mod layout;
 mod macros;
+mod meetings;
 mod module;
 mod pe;
 mod processes;
@@ -62,6 +65,7 @@ mod session;
 mod shared;
 mod site;
 mod stream;
+mod team;
 mod wire;
 mod world;
 
@@ -81,4 +85,5 @@ pub use processes::ProcessError;
 pub use shmem_bootstrap::BootstrapError;
 pub use site::Site;
 pub use stream::Stream;
+pub use team::{Team, TeamError};
 pub use world::{Builder, World};

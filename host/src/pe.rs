@@ -33,6 +33,10 @@ impl Pe {
         }
     }
 
+    pub(crate) fn session_rc(&self) -> &Rc<Session> {
+        &self.session
+    }
+
     pub(crate) fn session(&self) -> &Session {
         &self.session
     }

@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::backend::{Device, Halt, Marker, Stopwatch, StreamId, Watch};
+use crate::blocks::Blocks;
 use crate::collective::Call;
 use crate::handles::Handles;
 use crate::heap::Heap;
@@ -29,6 +30,8 @@ pub(crate) struct Session {
     pub(crate) device: Box<dyn Device>,
     pub(crate) heap: RefCell<Heap>,
     pub(crate) handles: RefCell<Handles>,
+    /// Of teams.
+    pub(crate) blocks: RefCell<Blocks>,
     pub(crate) kernels: Kernels,
     /// The number of the next context; 0 is the default one.
     pub(crate) contexts: Cell<u32>,
@@ -61,6 +64,8 @@ pub(crate) enum Memory {
     Symmetric(u64),
     /// Device memory, by address.
     Local(u64),
+    /// The block of a team.
+    Team(u32),
 }
 
 impl Session {
@@ -75,6 +80,7 @@ impl Session {
             device,
             heap: RefCell::new(heap),
             handles: RefCell::new(handles),
+            blocks: RefCell::new(Blocks::new()),
             kernels: Kernels::default(),
             contexts: Cell::new(1),
             local: Cell::new(0),
@@ -264,6 +270,15 @@ impl Session {
                 }
             })
             .collect()
+    }
+
+    /// Notes the teams that were dropped and that no stream uses any more.
+    pub(crate) fn sweep_teams(&self) {
+        for memory in self.take_unused(|memory| matches!(memory, Memory::Team(_))) {
+            if let Memory::Team(block) = memory {
+                self.blocks.borrow_mut().drop_one(block);
+            }
+        }
     }
 
     fn take_unused(&self, wanted: impl Fn(&Memory) -> bool) -> Vec<Memory> {

@@ -3,6 +3,7 @@
 use crate::Error;
 use crate::backend::Platform;
 use crate::collective::Turn;
+use crate::meetings::Meetings;
 use crate::processes::Group;
 use crate::rendezvous::{Host, Rendezvous};
 use shmem::Serial;
@@ -23,6 +24,8 @@ static WORLDS: AtomicU32 = AtomicU32::new(0);
 pub(crate) struct Shared {
     pub(crate) platform: Arc<dyn Platform>,
     pub(crate) rendezvous: Rendezvous<Turn>,
+    /// Of teams.
+    pub(crate) meetings: Meetings,
     pub(crate) time_limit: Option<Duration>,
     pub(crate) group: Group,
     failure: OnceLock<Failure>,
@@ -40,6 +43,7 @@ impl Shared {
         Self {
             platform,
             rendezvous: Rendezvous::new(group.layout.clone()),
+            meetings: Meetings::default(),
             time_limit,
             group,
             failure: OnceLock::new(),
@@ -98,8 +102,15 @@ impl Shared {
         if first {
             self.platform.abort(failure.pe, &failure.cause);
             self.rendezvous.wake();
+            self.meetings.wake();
         }
         first
+    }
+
+    /// This PE will come to no meeting any more.
+    pub(crate) fn end(&self, pe: u32) {
+        self.meetings.end(pe);
+        self.rendezvous.end(pe);
     }
 
     /// Runs a wait of the PE for its device.

@@ -2,7 +2,7 @@
 
 use crate::backend::StreamId;
 use crate::session::Session;
-use crate::{Error, LaunchConfig};
+use crate::{Error, LaunchConfig, Team};
 use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
@@ -50,6 +50,50 @@ impl Stream {
     pub fn barrier_all(&self) -> Result<(), Error> {
         let config = LaunchConfig::new(1, 32).stream(self).collective();
         self.session.launch(&config, &shmem_device::barrier_all())
+    }
+
+    /// Enqueues a barrier over a team's PEs, as [`barrier_all`](Self::barrier_all) does over all. Its members call it, the
+    /// others don't. It uses the team's slot 0: one per team may be under way at a time, also in kernels.
+    ///
+    /// NVSHMEM `nvshmemx_barrier_on_stream`.
+    ///
+    /// # Errors
+    /// As [`barrier_all`](Self::barrier_all).
+    ///
+    /// ```
+    /// # use shmem_host::{Backend, World};
+    /// World::builder().pes(4).backend(Backend::Sim).build()?.run(|pe| {
+    ///     let (row, column) = pe.world().split_2d(2)?;
+    ///     pe.stream().barrier(&row)?; // enqueued, not waited for
+    ///     pe.stream().barrier(&column)?;
+    ///     pe.stream().synchronize()
+    /// })?;
+    /// # Ok::<(), shmem_host::Error>(())
+    /// ```
+    pub fn barrier(&self, team: &Team) -> Result<(), Error> {
+        let config = LaunchConfig::new(1, 32).stream(self);
+        self.session.launch(&config, &shmem_device::team_barrier(team))
+    }
+
+    /// Enqueues a sync of a team's PEs: nobody's stream goes on before all have come to it. What kernels before it put is not
+    /// its business, though over load and store it is there when they end. Otherwise as [`barrier`](Self::barrier).
+    ///
+    /// NVSHMEM `nvshmemx_team_sync_on_stream`.
+    ///
+    /// # Errors
+    /// As [`barrier_all`](Self::barrier_all).
+    ///
+    /// ```
+    /// # use shmem_host::{Backend, World};
+    /// World::builder().pes(2).backend(Backend::Sim).build()?.run(|pe| {
+    ///     pe.stream().sync(&pe.world())?;
+    ///     pe.stream().synchronize()
+    /// })?;
+    /// # Ok::<(), shmem_host::Error>(())
+    /// ```
+    pub fn sync(&self, team: &Team) -> Result<(), Error> {
+        let config = LaunchConfig::new(1, 32).stream(self);
+        self.session.launch(&config, &shmem_device::team_sync(team))
     }
 
     /// Waits until everything on the stream has run.

@@ -108,6 +108,7 @@ mod tests {
             call,
             site: site.into(),
             dropped: vec![u64::MAX, 0],
+            dropped_teams: 5,
         });
         let back: Vec<Turn> = decode(&encode(&turns.to_vec())).unwrap();
         assert_eq!(format!("{back:?}"), format!("{turns:?}"));

@@ -1,7 +1,7 @@
 //! Worlds of several processes, for real: this program starts itself, as a launcher would, and kills what it started.
 
 use shmem::prelude::*;
-use shmem_host::{CollectiveError, Error, HeapError, Pe, World, collective_launch, launch};
+use shmem_host::{CollectiveError, Error, HeapError, Pe, TeamError, World, collective_launch, launch};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -41,6 +41,43 @@ fn wait_for_nobody(word: SymSlice<SignalWord>) {
     shmem::wait_until(Thread, word.at(0), eq(1));
 }
 
+#[kernel(collective)]
+fn shift_in(all: Collective, member: Membership, dst: SymSlice<u32>) {
+    if let Some(team) = member.team() {
+        shmem::p(dst.at(0), 10 + team.my_pe(), team.pe((team.my_pe() + 1) % team.n_pes()));
+        all.barrier(Thread, team);
+    }
+}
+
+/// Teams of PEs of several processes, made again and again.
+fn teams(pe: &Pe) -> Result<(), Error> {
+    let (world, dst) = (pe.world(), pe.alloc::<u32>(1)?);
+    for round in 0..100 {
+        let team = match round % 2 {
+            0 => pe.team(&(0..pe.n()).rev().collect::<Vec<_>>())?,
+            _ => world.split_strided(0, 2, pe.n().div_ceil(2))?,
+        };
+        collective_launch!(pe, shift_in<<<1, 1>>>(team.as_ref(), &dst))?;
+        if let Some(team) = &team {
+            let (me, n) = (team.my_pe(), team.n_pes());
+            assert_eq!(dst.read(0)?, 10 + (me + n - 1) % n);
+            pe.stream().barrier(team)?;
+        }
+        pe.barrier_all()?;
+    }
+    let Err(Error::Team(TeamError::Mismatch { first, second })) = world.split_2d(1 + pe.id()).map(drop) else {
+        panic!("different splits were not refused")
+    };
+    assert_eq!((first.0, second.0), (0, 1));
+    // Not across processes yet.
+    let (row, _) = world.split_2d(pe.n())?;
+    assert!(matches!(
+        row.split(&[0]),
+        Err(Error::Team(TeamError::OtherProcess { .. }))
+    ));
+    pe.barrier_all()
+}
+
 fn communicate(pe: &Pe) -> Result<(), Error> {
     let (dst, token) = (pe.alloc::<u32>(1)?, pe.signals(1)?);
     collective_launch!(pe, shift<<<1, 1>>>(&dst))?;
@@ -63,6 +100,7 @@ fn scenario(name: &str) -> Result<(), Error> {
             }
             Ok(())
         }
+        "teams" => World::from_env()?.run(|pe| teams(&pe)),
         "mismatch" => World::from_env()?.run(|pe| {
             let refused = pe.alloc::<u16>(3 + pe.id() as usize).map(drop);
             let Err(Error::Heap(HeapError::AllocMismatch { first, second })) = &refused else {
@@ -207,6 +245,13 @@ fn all_fine(scenario: &str, size: u32, pes: u32) {
 fn processes_communicate() {
     for (size, pes) in [(1, 1), (2, 1), (4, 1), (2, 2), (1, 3)] {
         all_fine("communicate", size, pes);
+    }
+}
+
+#[test]
+fn teams_span_processes() {
+    for (size, pes) in [(2, 1), (3, 1), (2, 2)] {
+        all_fine("teams", size, pes);
     }
 }
 

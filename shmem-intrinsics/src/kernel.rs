@@ -88,6 +88,11 @@ mod host {
             /// The allocation that it was made for.
             serial: Serial,
         },
+        /// A team's words, as one of its members has them.
+        Team {
+            /// The team, on that member.
+            serial: Serial,
+        },
     }
 
     /// One PTX text.

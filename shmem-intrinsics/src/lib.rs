@@ -2,7 +2,7 @@
 //!
 //! | file | what it holds | NVSHMEM |
 //! |---|---|---|
-//! | [`team`] | [`my_pe`], [`n_pes`], [`Team`], [`Target`]: who | `nvshmem_my_pe`, `nvshmem_team_t` |
+//! | [`team`], [`membership`] | [`my_pe`], [`n_pes`], [`Team`], [`Membership`], [`Target`]: who | `nvshmem_my_pe`, `nvshmem_team_t` |
 //! | [`tile`] | [`Thread`], [`SubWarp`], [`Warp`](type@Warp), [`WarpGroup`], [`Block`], [`Cluster`], [`Grid`]: how many threads call together | suffixes `_warp`, `_block` |
 //! | [`sym`] | [`SymSlice`], [`Sym`]: the same object on every PE | pointers into the symmetric heap |
 //! | [`global`], [`mod@shared`] | [`Global`], [`Shared`]: memory of one device, of one block | device pointers, `__shared__` |
@@ -69,6 +69,7 @@ pub mod hook;
 mod kernel;
 pub mod math;
 pub mod mbarrier;
+pub mod membership;
 pub mod order;
 pub mod print;
 pub mod ptr;
@@ -108,6 +109,7 @@ pub use global::Global;
 pub use half::{bf16, f16};
 pub use kernel::*;
 pub use mbarrier::{MBarrier, MBarrierWord};
+pub use membership::Membership;
 pub use order::{fence, flush, quiet};
 pub use print::gpu_println;
 pub use ptr::{PeerPtr, ptr};
@@ -179,7 +181,7 @@ pub mod prelude {
     pub use crate::tile::{Block, Cluster, Grid, InBlock, SubWarp, Thread, Tile, Warp, WarpGroup};
     pub use crate::wait::{eq, ge, gt, le, lt, ne};
     pub use crate::{
-        Counter, CounterWord, Global, KernelArg, Pod, Shared, Signal, SignalWord, Sym, SymSlice, Target, Team,
-        Zeroable, bf16, f16, kernel, shared, thread, warp,
+        Counter, CounterWord, Global, KernelArg, Membership, Pod, Shared, Signal, SignalWord, Sym, SymSlice, Target,
+        Team, Zeroable, bf16, f16, kernel, shared, thread, warp,
     };
 }

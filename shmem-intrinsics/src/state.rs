@@ -4,6 +4,10 @@
 //! before the first launch. A module also carries [`LAYOUT`] under [`LAYOUT_SYMBOL`]: the host compares it before it
 //! writes anything, so PTX built against another layout is an error and not a crash.
 
+mod team_block;
+
+pub use team_block::{MAX_TEAMS, TeamBlock};
+
 /// The most PEs a world may have: the peer table lies in constant memory (8 KiB of its 64).
 pub const MAX_PES: usize = 1024;
 /// Barriers and syncs of the world that may be in flight at once; each uses one slot.
@@ -137,6 +141,8 @@ pub struct SystemArea {
     pub world_sync: u64,
     /// The node team's sync words, with room for every PE.
     pub node_sync: u64,
+    /// The blocks of teams that the host makes: [`MAX_TEAMS`] of [`TeamBlock::bytes`].
+    pub teams: u64,
     /// The first byte that users get, a multiple of 512.
     pub bytes: u64,
 }
@@ -158,10 +164,12 @@ impl SystemArea {
     pub const fn new(n_pes: u32) -> Self {
         let world_sync = Self::GRIDS + (GRID_SLOTS as u64) * Self::GRID_LINE;
         let node_sync = world_sync + sync_bytes(n_pes);
-        let end = node_sync + sync_bytes(n_pes);
+        let teams = (node_sync + sync_bytes(n_pes)).next_multiple_of(128);
+        let end = teams + (MAX_TEAMS as u64) * TeamBlock::bytes(n_pes);
         Self {
             world_sync,
             node_sync,
+            teams,
             bytes: end.next_multiple_of(512),
         }
     }
@@ -194,7 +202,8 @@ mod tests {
             const { assert!(SystemArea::GRIDS >= SystemArea::ABORT + 128) };
             assert_eq!(s.world_sync, SystemArea::GRIDS + 64 * 128);
             assert_eq!(s.node_sync - s.world_sync, (SYNC_SLOTS as u64) * u64::from(n) * 8 + 64);
-            assert!(s.bytes >= s.node_sync + sync_bytes(n));
+            assert!(s.teams >= s.node_sync + sync_bytes(n));
+            assert!(s.bytes >= s.teams + 64 * TeamBlock::bytes(n));
             assert_eq!(s.bytes % 512, 0);
         }
     }

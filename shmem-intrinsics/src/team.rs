@@ -1,8 +1,9 @@
 //! Who: the PEs of the world and of its teams, and how a call names one of them.
 
-use crate::KernelArg;
-use crate::arch;
+use crate::arch::{self, Space, Strength};
 use crate::fault::{FaultKind, check};
+use crate::state::TeamBlock;
+use crate::{KernelArg, Serial};
 
 /// This PE's number in the world, `0..n_pes()`.
 ///
@@ -48,8 +49,8 @@ pub fn n_pes() -> u32 {
 ///     }
 /// }
 /// shmem_sim::run(4, 1, 1, || {
-///     let x = shmem_sim::symmetric::<u32>(1);
-///     shmem::p(x.at(0), 1, At(1, 1));
+///     let x = shmem_sim::symmetric::<u32>(4);
+///     shmem::p(x.at(shmem::my_pe()), 1, At(1, 1));
 /// }).unwrap();
 /// ```
 pub trait Target: Copy {
@@ -109,9 +110,12 @@ pub(crate) fn checked(to: impl Target) -> u32 {
     pe
 }
 
-/// PEs that do collectives together: every `stride`-th from the first on, numbered 0, 1, .. within the team. A value; on the
-/// host, what a kernel is given. The team also names the slot that a collective uses: one collective may be in flight per
-/// slot.
+/// PEs that do collectives together, numbered 0, 1, .. within the team. Every kernel has [`world()`] and [`node()`]; others
+/// the host makes by splitting one (`team.split_strided`, `split_2d`, `split`), and passes as arguments. A value of 40 bytes.
+/// It also names the slot that a collective uses: one collective may be in flight per slot of a team.
+///
+/// A team of every k-th PE keeps its members as first, stride and number; of other teams a call reads the member's number
+/// from a table in this PE's memory.
 ///
 /// OpenSHMEM `shmem_team_t`, NVSHMEM `nvshmem_team_t`.
 ///
@@ -127,19 +131,27 @@ pub(crate) fn checked(to: impl Target) -> u32 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Team {
-    /// Offset of its sync words in the heap, the same on every member.
+    /// Offset of its sync words in the heap, the same on every member. Those of a made team begin its [`TeamBlock`].
     sync: u64,
     start: u32,
+    /// 0: the members are those in the block.
     stride: u32,
     n_pes: u32,
     my_pe: u32,
     slot: u32,
     /// Spelt out, so that no byte of an argument is undefined.
     unused: u32,
+    serial: Serial,
 }
 
-// SAFETY: numbers; those that reach memory were laid out by the library, which alone makes teams.
-unsafe impl KernelArg for Team {}
+// SAFETY: numbers; those that reach memory were laid out by the library, which alone makes teams, and the launch checks that
+// the team is live.
+unsafe impl KernelArg for Team {
+    #[cfg(not(target_arch = "nvptx64"))]
+    fn regions(&self, visit: &mut dyn FnMut(crate::Region)) {
+        visit(crate::Region::Team { serial: self.serial });
+    }
+}
 
 /// The team of all PEs, at slot 0.
 ///
@@ -164,6 +176,7 @@ pub fn world() -> Team {
         my_pe: my_pe(),
         slot: 0,
         unused: 0,
+        serial: Serial::NONE,
     }
 }
 
@@ -189,10 +202,53 @@ pub fn node() -> Team {
         my_pe: my_pe().wrapping_sub(start),
         slot: 0,
         unused: 0,
+        serial: Serial::NONE,
     }
 }
 
 impl Team {
+    /// In the place of a team on a PE that is in none.
+    pub(crate) const NOBODY: Self = Self {
+        sync: 0,
+        start: 0,
+        stride: 1,
+        n_pes: 0,
+        my_pe: 0,
+        slot: 0,
+        unused: 0,
+        serial: Serial::NONE,
+    };
+
+    /// For the host and the simulator: a team whose sync words lie at this offset of the heap, of these PEs, of which this
+    /// one has the index `my_pe`. Unless the members are evenly spaced, the words begin a [`TeamBlock`].
+    #[doc(hidden)]
+    #[cfg(not(target_arch = "nvptx64"))]
+    #[must_use]
+    pub fn __new(sync: u64, members: &[u32], my_pe: u32, serial: Serial) -> Self {
+        let stride = match members {
+            [_] => Some(1),
+            [first, second, ..] => second.checked_sub(*first).filter(|&stride| stride > 0),
+            [] => panic!("a team has members"),
+        };
+        let even = |stride: &u32| members.windows(2).all(|pair| pair[1] == pair[0] + stride);
+        Self {
+            sync,
+            start: members[0],
+            stride: stride.filter(even).unwrap_or(0),
+            n_pes: members.len() as u32,
+            my_pe,
+            slot: 0,
+            unused: 0,
+            serial,
+        }
+    }
+
+    /// Whether it stands for a team.
+    #[inline(always)]
+    pub(crate) fn has_members(self) -> bool {
+        self.n_pes != 0
+    }
+
     /// This PE's index in the team.
     ///
     /// OpenSHMEM `shmem_team_my_pe`, NVSHMEM `nvshmem_team_my_pe`.
@@ -225,7 +281,12 @@ impl Team {
     /// OpenSHMEM `shmem_team_translate_pe` to the world, NVSHMEM `nvshmem_team_translate_pe`.
     ///
     /// ```
-    /// shmem_sim::run(3, 1, 1, || assert_eq!(shmem::world().translate(2), 2)).unwrap();
+    /// shmem_sim::run(3, 1, 1, || {
+    ///     assert_eq!(shmem::world().translate(2), 2);
+    ///     if let Some(team) = shmem_sim::team(&[2, 0]) {
+    ///         assert_eq!(team.translate(0), 2);
+    ///     }
+    /// }).unwrap();
     /// ```
     #[inline(always)]
     #[track_caller]
@@ -255,9 +316,20 @@ impl Team {
         if index >= self.n_pes {
             return None;
         }
-        let beyond = self.member(index).checked_sub(other.start)?;
-        let there = beyond / other.stride;
-        (beyond.is_multiple_of(other.stride) && there < other.n_pes).then_some(there)
+        other.index_of(self.member(index))
+    }
+
+    /// The index of a PE of the world.
+    #[inline(always)]
+    fn index_of(self, pe: u32) -> Option<u32> {
+        if self.stride == 0 {
+            // SAFETY: the block has an index for each PE of the world.
+            let index = unsafe { self.listed(TeamBlock::indices(self.n_pes), pe) };
+            return (index != TeamBlock::NONE).then_some(index);
+        }
+        let beyond = pe.checked_sub(self.start)?;
+        let index = beyond / self.stride;
+        (beyond.is_multiple_of(self.stride) && index < self.n_pes).then_some(index)
     }
 
     /// The PE of this index, for a call: `put(Block, dst, src, team.pe(i))`, the same as `(team, i)`.
@@ -265,8 +337,8 @@ impl Team {
     /// ```
     /// use shmem::prelude::*;
     /// shmem_sim::run(2, 1, 1, || {
-    ///     let x = shmem_sim::symmetric::<u32>(1);
-    ///     shmem::p(x.at(0), 1, shmem::world().pe(1));
+    ///     let x = shmem_sim::symmetric::<u32>(2);
+    ///     shmem::p(x.at(shmem::my_pe()), 1, shmem::world().pe(1));
     /// }).unwrap();
     /// ```
     #[inline(always)]
@@ -298,10 +370,25 @@ impl Team {
         self.sync
     }
 
-    /// The number in the world of a member.
+    /// The number in the world of a member. `index` is below `n_pes`.
     #[inline(always)]
     pub(crate) fn member(self, index: u32) -> u32 {
+        if self.stride == 0 {
+            // SAFETY: the block has so many members.
+            return unsafe { self.listed(TeamBlock::members(self.n_pes), index) };
+        }
         self.start + index * self.stride
+    }
+
+    /// Entry `i` of a table of this PE's block.
+    ///
+    /// # Safety
+    /// The team has a block, and the table that begins there has such an entry.
+    #[inline(always)]
+    unsafe fn listed(self, table: u64, i: u32) -> u32 {
+        let at = arch::heap_base() + self.sync + table + u64::from(i) * 4;
+        // SAFETY: the caller's promise; the host wrote the block before any kernel got the team.
+        unsafe { arch::load(at, Space::Symmetric, Strength::Weak) }
     }
 }
 
@@ -311,14 +398,23 @@ mod tests {
 
     fn team(start: u32, stride: u32, n_pes: u32) -> Team {
         Team {
-            sync: 0,
             start,
             stride,
             n_pes,
-            my_pe: 0,
-            slot: 0,
-            unused: 0,
+            ..Team::NOBODY
         }
+    }
+
+    #[test]
+    fn evenly_spaced_members_need_no_table() {
+        let of = |members: &[u32]| {
+            let team = Team::__new(0, members, 0, super::Serial::NONE);
+            (team.start, team.stride, team.n_pes)
+        };
+        assert_eq!(of(&[5]), (5, 1, 1));
+        assert_eq!(of(&[1, 3, 5]), (1, 2, 3));
+        assert_eq!(of(&[1, 3, 6]), (1, 0, 3));
+        assert_eq!(of(&[3, 1]), (3, 0, 2));
     }
 
     #[test]

@@ -86,7 +86,7 @@ pub use explore::{Explored, Found, explore};
 pub use failure::Failure;
 pub use kernel::{KernelJob, LaneBody};
 pub use net::{Delay, Fault, Link, LinkModel, Model, NoPath, Path, When};
-pub use objects::{collective, contexts, counters, global, signals, symmetric, symmetric_with};
+pub use objects::{collective, contexts, counters, global, signals, symmetric, symmetric_with, team};
 pub use run::{Dim3, Report, Sim, run};
 pub use seed::{NoSeed, Seed, seed_from_env};
 pub use trace::{Arg, Trace, TrackId};

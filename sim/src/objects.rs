@@ -1,8 +1,8 @@
 //! Objects that a kernel makes by itself, so that a test or an example needs no host program.
 
 use crate::memory::Heaps;
-use shmem::state::SystemArea;
-use shmem::{Collective, CounterWord, CtxSet, Global, Pod, Sharing, SignalWord, SymSlice};
+use shmem::state::{MAX_TEAMS, SystemArea, TeamBlock};
+use shmem::{Collective, CounterWord, CtxSet, Global, Pod, Serial, Sharing, SignalWord, SymSlice, Team};
 use std::any::TypeId;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -21,6 +21,8 @@ struct Objects {
     /// The number of the next context; 0 is the default one.
     next_context: u64,
     made: HashMap<Key, Object>,
+    /// By which line, and of which PEs.
+    teams: Vec<(Location<'static>, Box<[u32]>)>,
 }
 
 struct Object {
@@ -44,6 +46,7 @@ pub(crate) fn allow(heaps: Arc<Heaps>) {
         next,
         next_context: 1,
         made: HashMap::new(),
+        teams: Vec::new(),
     }));
 }
 
@@ -68,6 +71,27 @@ impl Objects {
             start,
             _memory: None,
         }
+    }
+
+    /// Where the block of a team is, which the first call makes.
+    fn team(&mut self, line: Location<'static>, members: &[u32]) -> u64 {
+        let known = self.teams.iter().position(|(at, pes)| *at == line && **pes == *members);
+        let number = known.unwrap_or(self.teams.len());
+        assert!(number < MAX_TEAMS as usize, "a world has at most {MAX_TEAMS} teams");
+        let pes = self.heaps.pes();
+        let start = SystemArea::new(pes).teams + number as u64 * TeamBlock::bytes(pes);
+        if known.is_none() {
+            self.teams.push((line, members.into()));
+            let image = TeamBlock::image(pes, members);
+            for &pe in members {
+                // SAFETY: the block lies in the heap, and no lane has its team yet.
+                unsafe {
+                    let block = self.heaps.base(pe).add(start as usize);
+                    block.copy_from_nonoverlapping(image.as_ptr(), image.len());
+                }
+            }
+        }
+        start
     }
 }
 
@@ -225,6 +249,45 @@ pub fn contexts<S: Sharing>(len: u32) -> CtxSet<S> {
         }
     });
     CtxSet::__new(first as u32, len)
+}
+
+/// The team of these PEs, indexed in this order, made as [`symmetric`] makes objects. None on a PE that is not among them.
+/// Lists that differ make teams of their own, also from the same line.
+///
+/// ```
+/// use shmem::prelude::*;
+/// shmem_sim::run(4, 1, 32, || {
+///     if let Some(odd) = shmem_sim::team(&[1, 3]) {
+///         shmem_sim::collective().barrier(Warp, odd);
+///     }
+/// }).unwrap();
+/// ```
+///
+/// # Panics
+/// As [`symmetric`]; a list without PEs, with one twice or with one outside the world; more than 64 teams.
+#[track_caller]
+pub fn team(members: &[u32]) -> Option<Team> {
+    let line = *Location::caller();
+    assert!(
+        shmem::hook::in_kernel(),
+        "objects are made inside a kernel that shmem_sim::run or shmem_sim::Sim runs"
+    );
+    let n = shmem::n_pes();
+    assert!(!members.is_empty(), "a team has members");
+    for (i, pe) in members.iter().enumerate() {
+        assert!(
+            *pe < n && !members[..i].contains(pe),
+            "a team lists PEs of the world, each once: {members:?}"
+        );
+    }
+    let start = OBJECTS.with_borrow_mut(|objects| {
+        let Some(objects) = objects else {
+            panic!("this kernel was launched by a host program, which makes the teams: pass them as arguments")
+        };
+        objects.team(line, members)
+    });
+    let index = members.iter().position(|&pe| pe == shmem::my_pe())?;
+    Some(Team::__new(start, members, index as u32, Serial::NONE))
 }
 
 /// The token of a collective kernel: what `run` launches is one.

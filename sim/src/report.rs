@@ -9,7 +9,7 @@ use crate::launch::{Launch, RESIDENT_LANES};
 use crate::memory;
 use crate::world::World;
 use shmem::hook::{At, Watch};
-use shmem::state::{SYNC_SLOTS, SystemArea};
+use shmem::state::{MAX_TEAMS, SYNC_SLOTS, SystemArea, TeamBlock};
 use std::fmt::Write as _;
 
 /// Blocks whose lanes are told; of others only the number.
@@ -215,11 +215,31 @@ impl<'a> Report<'a> {
             (area.world_sync, 0, pes, "the world"),
             (area.node_sync, node, self.world.state(of).node_size, "the node"),
         ];
-        teams.into_iter().find_map(|(start, first, pes, team)| {
+        let built_in = teams.into_iter().find_map(|(start, first, pes, team)| {
             let word = offset.checked_sub(start)? / 8;
             let (slot, pe) = (word / u64::from(pes), u64::from(first) + word % u64::from(pes));
             (slot < SYNC_SLOTS as u64).then(|| format!("a barrier of {team} (slot {slot}): PE {pe} has not come"))
-        })
+        });
+        built_in.or_else(|| self.made_barrier(of, offset.checked_sub(area.teams)?))
+    }
+
+    /// Likewise of a team that was made; the offset is that in the blocks.
+    fn made_barrier(&self, of: u32, offset: u64) -> Option<String> {
+        let (pes, heaps) = (self.world.pes(), &self.world.memory.heaps);
+        let (number, inside) = (offset / TeamBlock::bytes(pes), offset % TeamBlock::bytes(pes));
+        if number >= MAX_TEAMS.into() {
+            return None;
+        }
+        let block = heaps.base(of) as u64 + SystemArea::new(pes).teams + number * TeamBlock::bytes(pes);
+        // SAFETY: blocks lie in every heap, and the offset is a word's in this one.
+        let word = |at: u64| unsafe { memory::load(block + at, 4) } as u32;
+        let n = word(TeamBlock::size(pes));
+        let (slot, index) = (inside / 8)
+            .checked_div(n.into())
+            .map(|slot| (slot, inside / 8 % u64::from(n)))?;
+        let pe = word(TeamBlock::members(n) + 4 * index);
+        (slot < SYNC_SLOTS as u64)
+            .then(|| format!("a barrier of a team of {n} PEs (slot {slot}): PE {pe}, its index {index}, has not come"))
     }
 
     /// Tells about a collective launch at the head of a stream that some PEs have not made, or not yet come to.

@@ -10,6 +10,7 @@ use crate::Error;
 use shmem::state::GRID_SLOTS;
 use shmem::{BlockBounds, Images, Kernel};
 use std::ffi::c_void;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +20,12 @@ pub(crate) trait Platform: Send + Sync {
     fn name(&self) -> &'static str;
 
     fn pes(&self) -> u32;
+
+    /// The PEs that this one reaches by load and store on its host, as its kernels are told.
+    fn node(&self, pe: u32) -> Range<u32> {
+        let _ = pe;
+        0..self.pes()
+    }
 
     /// Address space of each PE's heap. The library's own words at its start are in place and zero.
     fn heap_bytes(&self) -> u64;
@@ -64,7 +71,7 @@ pub(crate) trait Device {
     /// Copies to the host; stream 0 has drained.
     fn read(&self, address: u64, into: &mut [u8], watch: &Watch<'_>) -> Result<(), Halt>;
 
-    /// Copies to the device; stream 0 has drained.
+    /// Copies to the device; no stream uses the memory.
     fn write(&self, address: u64, from: &[u8], watch: &Watch<'_>) -> Result<(), Halt>;
 
     fn new_stream(&self) -> Result<StreamId, Error>;

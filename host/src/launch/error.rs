@@ -161,25 +161,25 @@ pub enum LaunchError {
         /// The kernel.
         kernel: String,
     },
-    /// An argument that names memory which this PE has not got.
+    /// An argument that names memory or a team which this PE has not got.
     #[error(
         "{kernel}: an argument names {}, and {}",
         region_text(*region),
-        stale_text(*pe, *why)
+        stale_text(*pe, *region, *why)
     )]
     StaleHandle {
         /// The kernel.
         kernel: String,
         /// The PE.
         pe: u32,
-        /// The memory.
+        /// The memory, or the team.
         region: Region,
         /// What became of it.
         why: Stale,
     },
 }
 
-/// What became of the memory that a handle names.
+/// What became of the memory or the team that a handle names.
 ///
 /// ```
 /// use shmem::prelude::*;
@@ -207,19 +207,19 @@ pub enum LaunchError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stale {
-    /// Its buffer was dropped, and nothing is there now.
+    /// Its buffer or team was dropped, and nothing is there now.
     Dropped,
     /// Its buffer was dropped, and a newer one is there.
     Reused {
         /// The newer buffer.
         by: Region,
     },
-    /// It is a buffer of another PE alone.
+    /// It is a buffer of another PE alone, or another PE's handle of a team.
     OtherPe {
         /// That PE.
         pe: u32,
     },
-    /// It is no buffer of this World.
+    /// It is no buffer and no team of this World.
     Foreign,
     /// It goes beyond its buffer.
     Beyond {
@@ -228,7 +228,18 @@ pub enum Stale {
     },
 }
 
-fn stale_text(pe: u32, why: Stale) -> String {
+fn stale_text(pe: u32, region: Region, why: Stale) -> String {
+    if let Region::Team { .. } = region {
+        return match why {
+            Stale::Dropped => format!("PE {pe} has dropped that team: keep it until the launch"),
+            Stale::OtherPe { pe: other } => {
+                format!(
+                    "that is PE {other}'s handle of it: each member passes its own, and others pass none (Membership)"
+                )
+            }
+            _ => format!("PE {pe} has had no such team: it belongs to another World, or no host made the handle"),
+        };
+    }
     match why {
         Stale::Dropped => format!("PE {pe} has dropped that buffer: keep it until the launch"),
         Stale::Reused { by } => format!(
@@ -284,6 +295,7 @@ fn region_text(region: Region) -> String {
                 serial.number()
             )
         }
+        Region::Team { serial } => format!("a team (number {})", serial.number()),
     }
 }
 

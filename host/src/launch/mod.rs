@@ -56,6 +56,8 @@ impl Session {
     /// Loads this library's own kernels. Where that fails, the call that needs one says why.
     pub(crate) fn load_library(&self) {
         let _ = self.ready::<shmem_device::barrier_all>();
+        let _ = self.ready::<shmem_device::team_barrier>();
+        let _ = self.ready::<shmem_device::team_sync>();
     }
 
     pub(crate) fn launch<K: Kernel>(&self, config: &LaunchConfig<'_>, call: &Call<K>) -> Result<(), Error> {

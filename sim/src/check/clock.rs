@@ -131,8 +131,10 @@ impl Set {
 
 /// Whether each run of the second lies inside one of the first: mostly what was joined before is joined again.
 fn covers(a: &[Run], b: &[Run]) -> bool {
+    // Many are as well joined as compared.
+    let few = b.len() <= 4;
     let mut left = a;
-    b.iter().all(|y| {
+    few && b.iter().all(|y| {
         let skip = left.iter().take_while(|x| x.block < y.block).count();
         left = &left[skip..];
         left.iter()
@@ -168,21 +170,25 @@ fn join_block(a: &[Run], b: &[Run], out: &mut Vec<Run>) {
     let base = out.len();
     // Runs of the lanes before, which those of equal epochs are joined with.
     let mut before = base..base;
+    // Runs over the lanes looked at, of those that are left: both lists ascend by their first lanes.
+    let (mut a_left, mut b_left, mut over) = (a, b, Vec::<Run>::new());
+    let mut epochs = Vec::<(u32, u32)>::new();
     for pair in edges.windows(2) {
         let (first, end) = (pair[0], pair[1]);
-        let covers = |run: &&Run| run.first <= first && run.end >= end;
-        let mut epochs: Vec<(u32, u32)> = a
-            .iter()
-            .chain(b)
-            .filter(covers)
-            .map(|run| (run.after, run.upto))
-            .collect();
-        if epochs.is_empty() {
+        over.retain(|run| run.end > first);
+        for left in [&mut a_left, &mut b_left] {
+            let begun = left.iter().take_while(|run| run.first <= first).count();
+            over.extend_from_slice(&left[..begun]);
+            *left = &left[begun..];
+        }
+        if over.is_empty() {
             continue;
         }
+        epochs.clear();
+        epochs.extend(over.iter().map(|run| (run.after, run.upto)));
         epochs.sort_unstable();
         let start = out.len();
-        for (after, upto) in epochs {
+        for &(after, upto) in &epochs {
             match out[start..].last_mut() {
                 Some(last) if after <= last.upto => last.upto = last.upto.max(upto),
                 _ => out.push(Run {

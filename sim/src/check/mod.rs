@@ -50,7 +50,7 @@ struct BlockInfo {
     ended: Option<u64>,
     /// What its lanes have read that tells of others, the newest last.
     observed: VecDeque<Observed>,
-    /// A lane that has looked at a word of its PE which nobody had written yet.
+    /// A lane that has looked at a word of its PE which nobody had written yet, and has not seen it written since.
     looked: Option<(LaneId, At)>,
     /// Counters it has waited for.
     counters: Vec<u64>,
@@ -576,6 +576,9 @@ impl Inner {
             }
             return;
         };
+        if info.looked == Some((order.me, at)) {
+            info.looked = None;
+        }
         if acquires || symmetric {
             let news = info.observed.back().is_none_or(|last| {
                 !Rc::ptr_eq(&last.by, &seen) || !std::ptr::eq(last.at, at) || last.acquired != acquires

@@ -21,6 +21,7 @@ pub mod generic;
 pub mod get;
 pub mod grid;
 pub mod litmus;
+pub mod made_team;
 pub mod math;
 pub mod mbarrier;
 pub mod order;

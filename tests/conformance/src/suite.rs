@@ -32,6 +32,7 @@ pub fn cases() -> Vec<Case> {
         crate::grid::CASES,
         crate::warp_group::CASES,
         crate::team::CASES,
+        crate::made_team::CASES,
         crate::context::CASES,
         crate::vector::CASES,
         crate::math::CASES,

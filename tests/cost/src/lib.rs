@@ -57,7 +57,8 @@ calls! {
         all: Collective, out: *mut u64, pe: u32, i: u64, n: u64, v: u32, v64: u64,
         dst: SymSlice<u32>, src: SymSlice<u32>, local: Global<u32>, bytes: SymSlice<u8>, lines: SymSlice<F32x4>,
         word: Sym<u32>, long: Sym<u64>, float: Sym<f32>, halves: Sym<F16x2>, brains: Sym<Bf16x2>,
-        signal: Signal, counter: Counter, signals: SymSlice<SignalWord>, found: Global<u32>
+        signal: Signal, counter: Counter, signals: SymSlice<SignalWord>, found: Global<u32>,
+        team: Team
     )
 
     nothing = ();
@@ -68,6 +69,7 @@ calls! {
     p_u32 = p(dst.at(i), v, pe);
     p_16_bytes = p(lines.at(i), F32x4([1.0; 4]), pe);
     p_by_team = p(dst.at(i), v, world().pe(pe));
+    p_by_made_team = p(dst.at(i), v, team.pe(pe));
     g_u32 = g(src.at(i), pe);
 
     put_thread = put(Thread, dst, src, pe);
@@ -160,6 +162,7 @@ calls! {
     barrier_thread = all.barrier(Thread, world());
     barrier_warp = all.barrier(Warp, world());
     barrier_block = all.barrier(Block, world());
+    barrier_made_team = all.barrier(Block, team);
     sync_thread = all.sync(Thread, world());
     sync_block = all.sync(Block, world());
     sync_tile = Block.sync();

@@ -48,6 +48,7 @@ impl Sim {
         let heap_bytes = settings.heap_or(HEAP, pes, least)?.next_multiple_of(PAGE);
         let mut config = Config::new(pes);
         config.seed = settings.seed;
+        config.check = settings.check;
         config.heap_bytes = heap_bytes;
         config.time_limit = settings.time_limit;
         if group.processes().is_some() {

@@ -5,6 +5,7 @@ mod buffers;
 mod completion;
 mod order;
 mod signals;
+mod teams;
 mod tiles;
 
 use crate::Case;
@@ -18,6 +19,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         buffers::CASES,
         tiles::CASES,
         atomics::CASES,
+        teams::CASES,
     ]
     .into_iter()
     .flatten()

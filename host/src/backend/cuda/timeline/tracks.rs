@@ -263,7 +263,8 @@ mod tests {
         for (i, record) in (0..).zip(&records) {
             let (begin, end) = times.of(record);
             let truth = 1_000_000 + i * 777;
-            assert!((begin - truth).abs() < 200, "{begin} is not {truth}");
+            // A quarter of the coarse clock's step.
+            assert!((begin - truth).abs() < 256, "{begin} is not {truth}");
             assert!((end - begin - 300).abs() < 5);
         }
     }

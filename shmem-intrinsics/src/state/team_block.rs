@@ -1,0 +1,79 @@
+//! What lies in the heap for a team that the host made.
+
+use super::sync_bytes;
+
+/// Teams that a PE may be in at once, besides the world and the node.
+pub const MAX_TEAMS: u32 = 64;
+
+/// The block of one made team, in the system area, on each of its members at the same place: its sync words
+/// ([`sync_bytes`]), then its members' numbers in the world (u32 each), then for each PE of the world its index in the team
+/// (u32, [`NONE`](Self::NONE) where it is no member), and at the end how many members there are (u32).
+///
+/// The last two parts and the members of a team with a stride are not read on the way of a call: they are for translation,
+/// and for whoever looks what a wait is about.
+#[derive(Clone, Copy, Debug)]
+pub struct TeamBlock;
+
+impl TeamBlock {
+    /// Index of a PE that is no member.
+    pub const NONE: u32 = u32::MAX;
+
+    /// Bytes of a block in a world of `n_pes`: room for the largest team, in lines of its own.
+    pub const fn bytes(n_pes: u32) -> u64 {
+        (sync_bytes(n_pes) + 8 * n_pes as u64 + 4).next_multiple_of(128)
+    }
+
+    /// Where the members of a team of `n` begin.
+    pub const fn members(n: u32) -> u64 {
+        sync_bytes(n)
+    }
+
+    /// Where the indices begin, in a team of `n`.
+    pub const fn indices(n: u32) -> u64 {
+        Self::members(n) + 4 * n as u64
+    }
+
+    /// Where the number of members lies, in a world of `n_pes`.
+    pub const fn size(n_pes: u32) -> u64 {
+        Self::bytes(n_pes) - 4
+    }
+
+    /// What a block holds when its team begins. The members are PEs of a world of `n_pes`, each once.
+    ///
+    /// ```
+    /// use shmem::state::TeamBlock;
+    /// let image = TeamBlock::image(4, &[3, 1]);
+    /// let word = |at: u64| u32::from_le_bytes(image[at as usize..][..4].try_into().unwrap());
+    /// assert_eq!([word(TeamBlock::members(2)), word(TeamBlock::members(2) + 4)], [3, 1]);
+    /// assert_eq!([0, 4, 8, 12].map(|i| word(TeamBlock::indices(2) + i)), [TeamBlock::NONE, 1, TeamBlock::NONE, 0]);
+    /// assert_eq!(word(TeamBlock::size(4)), 2);
+    /// ```
+    #[cfg(not(target_arch = "nvptx64"))]
+    pub fn image(n_pes: u32, members: &[u32]) -> Vec<u8> {
+        let n = members.len() as u32;
+        let mut image = vec![0; Self::bytes(n_pes) as usize];
+        let mut put = |at: u64, value: u32| image[at as usize..][..4].copy_from_slice(&value.to_le_bytes());
+        for pe in 0..n_pes {
+            put(Self::indices(n) + 4 * u64::from(pe), Self::NONE);
+        }
+        for (index, &pe) in (0..).zip(members) {
+            put(Self::members(n) + 4 * u64::from(index), pe);
+            put(Self::indices(n) + 4 * u64::from(pe), index);
+        }
+        put(Self::size(n_pes), n);
+        image
+    }
+}
+
+#[cfg(all(test, not(target_arch = "nvptx64")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_team_fits_its_block() {
+        for n in [1, 2, 3, 72, 1024] {
+            assert!(TeamBlock::indices(n) + 4 * u64::from(n) <= TeamBlock::size(n));
+            assert_eq!(TeamBlock::bytes(n) % 128, 0);
+        }
+    }
+}
