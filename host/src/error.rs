@@ -8,6 +8,7 @@ use crate::fault::DeviceFault;
 use crate::heap::HeapError;
 use crate::images::ImageError;
 use crate::launch::LaunchError;
+use crate::on_stream::StreamError;
 use std::panic::Location;
 use std::time::Duration;
 
@@ -47,6 +48,9 @@ pub enum Error {
     /// A host read or write outside a buffer.
     #[error(transparent)]
     Range(#[from] RangeError),
+    /// An operation on a stream was refused; nothing was enqueued.
+    #[error(transparent)]
+    Stream(#[from] StreamError),
     /// A kernel of this PE met an error.
     #[error(transparent)]
     Device(Box<DeviceFault>),

@@ -7,7 +7,7 @@
 //! | `buffer`, `alloc`, `heap` | [`SymBuf`], [`Buf`]: memory | `nvshmem_malloc`, `nvshmem_free` |
 //! | `contexts` | [`Contexts`]: operations that are completed apart | `nvshmem_ctx_t` |
 //! | `launch`, `macros` | [`collective_launch!`], [`launch!`]: kernels | `nvshmemx_collective_launch` |
-//! | `stream` | [`Stream`]: order on one PE, barriers on a stream | `nvshmemx_barrier_all_on_stream` |
+//! | `stream`, `on_stream` | [`Stream`]: order on one PE, communication on a stream | `nvshmemx_putmem_on_stream`, .. |
 //! | `error`, `fault` | [`Error`], [`DeviceFault`]: what went wrong, where | |
 //! | `backend` | GPUs through the CUDA driver; the simulator | |
 //!
@@ -50,6 +50,7 @@ mod images;
 mod launch;
 mod macros;
 mod module;
+mod on_stream;
 mod pe;
 mod rendezvous;
 mod session;
@@ -68,6 +69,7 @@ pub use heap::{AllocRequest, HeapError};
 pub use images::ImageError;
 pub use launch::{Dim3, LaunchConfig, LaunchError, Stale};
 pub use module::Module;
+pub use on_stream::{Here, StreamAction, StreamError, StreamWait};
 pub use pe::Pe;
 pub use stream::Stream;
 pub use world::{Builder, World};

@@ -39,6 +39,10 @@ impl Stream {
         self.id
     }
 
+    pub(crate) fn session(&self) -> &Rc<Session> {
+        &self.session
+    }
+
     /// Enqueues a barrier over all PEs: what follows on this stream, on any PE, comes after everything that is on the PEs'
     /// streams before their barriers, and sees its puts. Collective; returns at once. One such barrier may be under way at a
     /// time: call it on one stream per PE.

@@ -56,6 +56,12 @@ impl Session {
     /// Loads this library's own kernels. Where that fails, the call that needs one says why.
     pub(crate) fn load_library(&self) {
         let _ = self.ready::<shmem_device::barrier_all>();
+        self.load_stream_kernels();
+    }
+
+    /// Loads a kernel ahead of its first launch. Where that fails, the launch says why.
+    pub(crate) fn load_ahead<K: Kernel>(&self) {
+        let _ = self.ready::<K>();
     }
 
     pub(crate) fn launch<K: Kernel>(&self, config: &LaunchConfig<'_>, call: &Call<K>) -> Result<(), Error> {

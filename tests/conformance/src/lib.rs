@@ -43,4 +43,6 @@ pub mod warp_group;
 pub mod word;
 
 #[cfg(not(target_arch = "nvptx64"))]
+pub mod stream;
+#[cfg(not(target_arch = "nvptx64"))]
 pub mod suite;
