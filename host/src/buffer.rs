@@ -269,6 +269,7 @@ impl<T: Pod> SymBuf<T> {
     }
 
     pub(crate) fn new(session: &Rc<Session>, request: AllocRequest) -> Result<Self, Error> {
+        session.refuse_in_capture("an allocation")?;
         let (len, site) = (request.len as usize, request.site);
         let placed = session.alloc_symmetric(request)?;
         let address = session.device.heap_base() + placed.offset;
@@ -328,6 +329,7 @@ buffer_methods!(Buf, Global);
 impl<T: Pod> Buf<T> {
     pub(crate) fn new(session: &Rc<Session>, len: usize) -> Result<Self, Error> {
         session.check()?;
+        session.refuse_in_capture("an allocation")?;
         session.sweep();
         let (bytes, size) = (len.checked_mul(size_of::<T>()), size_of::<T>() as u64);
         let bytes = bytes.ok_or(crate::HeapError::TooLarge { len: len as u64, size })? as u64;

@@ -5,6 +5,7 @@ use crate::buffer::RangeError;
 use crate::collective::CollectiveError;
 use crate::config::ConfigError;
 use crate::fault::DeviceFault;
+use crate::graph::GraphError;
 use crate::heap::HeapError;
 use crate::images::ImageError;
 use crate::launch::LaunchError;
@@ -51,6 +52,9 @@ pub enum Error {
     /// An operation on a stream was refused; nothing was enqueued.
     #[error(transparent)]
     Stream(#[from] StreamError),
+    /// A capture or a graph was refused.
+    #[error(transparent)]
+    Graph(#[from] GraphError),
     /// A kernel of this PE met an error.
     #[error(transparent)]
     Device(Box<DeviceFault>),

@@ -8,6 +8,7 @@
 //! | `contexts` | [`Contexts`]: operations that are completed apart | `nvshmem_ctx_t` |
 //! | `launch`, `macros` | [`collective_launch!`], [`launch!`]: kernels | `nvshmemx_collective_launch` |
 //! | `stream`, `on_stream` | [`Stream`]: order on one PE, communication on a stream | `nvshmemx_putmem_on_stream`, .. |
+//! | `graph` | [`Graph`]: a stream's work, recorded and replayed | |
 //! | `error`, `fault` | [`Error`], [`DeviceFault`]: what went wrong, where | |
 //! | `backend` | GPUs through the CUDA driver; the simulator | |
 //!
@@ -44,6 +45,7 @@ mod config;
 mod contexts;
 mod error;
 mod fault;
+mod graph;
 mod handles;
 mod heap;
 mod images;
@@ -65,6 +67,7 @@ pub use config::{Backend, ConfigError};
 pub use contexts::Contexts;
 pub use error::Error;
 pub use fault::DeviceFault;
+pub use graph::{Graph, GraphError};
 pub use heap::{AllocRequest, HeapError};
 pub use images::ImageError;
 pub use launch::{Dim3, LaunchConfig, LaunchError, Stale};

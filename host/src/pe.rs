@@ -200,6 +200,7 @@ impl Pe {
     #[track_caller]
     pub fn barrier_all(&self) -> Result<(), Error> {
         let site = Location::caller();
+        self.session.refuse_in_capture("Pe::barrier_all")?;
         self.session.wait_all()?;
         self.session.meet(CollectiveCall::Barrier, site).map(drop)
     }

@@ -87,6 +87,17 @@ pub(crate) trait Device {
     /// Enqueues. Everything has been checked that this crate checks.
     fn launch(&self, launch: Launch<'_>) -> Result<(), Error>;
 
+    /// From now on, what is launched on this stream, which is idle, is recorded rather than run.
+    fn begin_capture(&self, stream: StreamId) -> Result<(), Error>;
+
+    /// What was launched on the stream since, ready to run. The stream is an ordinary one again, also after an error.
+    fn end_capture(&self, stream: StreamId) -> Result<GraphId, Error>;
+
+    fn launch_graph(&self, graph: GraphId, stream: StreamId) -> Result<(), Error>;
+
+    /// The graph is launched no more; it may still run.
+    fn drop_graph(&self, graph: GraphId);
+
     /// The error that this PE must return because some kernel of the World failed, if one has.
     fn failure(&self) -> Option<Error>;
 
@@ -125,6 +136,9 @@ impl StreamId {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FunctionId(pub(crate) usize);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct GraphId(pub(crate) usize);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ModuleId(pub(crate) usize);

@@ -72,7 +72,8 @@ impl Session {
         let ready = self.ready::<K>()?;
         self.check_resources(info.name, &ready, threads, config)?;
         self.check_handles(info.name, |visit| K::regions(&args, visit))?;
-        let mut slot = config.stream_id().slot();
+        self.record_regions(config.stream_id(), info.name, |visit| K::regions(&args, visit));
+        let mut slot = self.target(config.stream_id()).slot();
         let mut params = self.kernels.params.borrow_mut();
         params.clear();
         K::addresses(&args, &mut |argument| params.push(argument.cast_mut().cast()));
@@ -101,7 +102,7 @@ impl Session {
         params: &mut [*mut c_void],
         hosted: Option<(&KernelInfo, &dyn Fn() -> Lane)>,
     ) -> Result<(), Error> {
-        let stream = config.stream_id();
+        let stream = self.target(config.stream_id());
         let launch = Launch {
             function: ready.loaded.function,
             stream,
@@ -116,7 +117,11 @@ impl Session {
         self.device
             .launch(launch)
             .map_err(|e| if e.is_fatal() { self.fatal(e) } else { e })?;
-        self.launched(stream, name);
+        if stream == config.stream_id() {
+            self.launched(stream, name);
+        } else {
+            self.recorded(name);
+        }
         Ok(())
     }
 

@@ -34,6 +34,7 @@ pub mod registers;
 pub mod scalar;
 pub mod shared;
 pub mod signal;
+pub mod stream;
 pub mod team;
 pub mod thread;
 pub mod vector;
@@ -42,7 +43,5 @@ pub mod warp;
 pub mod warp_group;
 pub mod word;
 
-#[cfg(not(target_arch = "nvptx64"))]
-pub mod stream;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod suite;

@@ -2,10 +2,11 @@
 
 use super::driver::{Address, Driver, out};
 use super::error::CudaError;
+use super::graph::Graphs;
 use super::poll::{poll, settle};
 use super::{Cuda, Gpu, Module, cluster, module};
 use crate::Error;
-use crate::backend::{Device, FunctionId, Halt, KernelInfo, Launch, Limits, Loaded, Marker, ModuleId};
+use crate::backend::{Device, FunctionId, GraphId, Halt, KernelInfo, Launch, Limits, Loaded, Marker, ModuleId};
 use crate::backend::{Shape, Stopwatch, StreamId, Watch};
 use crate::fault::DeviceFault;
 use crate::images::ImageError;
@@ -32,6 +33,7 @@ pub(super) struct CudaDevice {
     pool: CUmemoryPool,
     buffers: RefCell<HashSet<u64>>,
     functions: RefCell<Vec<Function>>,
+    graphs: RefCell<Graphs>,
 }
 
 struct Function {
@@ -54,6 +56,7 @@ impl CudaDevice {
             pool,
             buffers: RefCell::default(),
             functions: RefCell::default(),
+            graphs: RefCell::default(),
         })
     }
 
@@ -317,6 +320,23 @@ impl Device for CudaDevice {
         Ok(())
     }
 
+    fn begin_capture(&self, stream: StreamId) -> Result<(), Error> {
+        Ok(Graphs::begin(self.driver(), self.stream(stream))?)
+    }
+
+    fn end_capture(&self, stream: StreamId) -> Result<GraphId, Error> {
+        let mut graphs = self.graphs.borrow_mut();
+        Ok(graphs.end(self.driver(), self.stream(stream))?)
+    }
+
+    fn launch_graph(&self, graph: GraphId, stream: StreamId) -> Result<(), Error> {
+        Ok(self.graphs.borrow().launch(self.driver(), graph, self.stream(stream))?)
+    }
+
+    fn drop_graph(&self, graph: GraphId) {
+        self.graphs.borrow_mut().destroy(self.driver(), graph);
+    }
+
     fn failure(&self) -> Option<Error> {
         let fault = |pe: u32| {
             self.cuda.pages[pe as usize]
@@ -350,6 +370,7 @@ impl Drop for CudaDevice {
         if self.cuda.abandoned.load(Ordering::Relaxed) {
             return;
         }
+        self.graphs.take().destroy_all(self.driver());
         // Refusals mean that the context is lost, and everything with it.
         for address in self.buffers.take() {
             // SAFETY: from this PE's pool, and no kernel runs any more.

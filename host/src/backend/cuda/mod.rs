@@ -8,6 +8,7 @@
 //! | `page` | fault records in host memory |
 //! | `module` | PTX with a PE's state |
 //! | `device` | what one PE holds: streams, buffers, functions |
+//! | `graph` | captures |
 //! | `timeline` | what kernels recorded of their calls |
 //! | `poll` | waits that can be ended |
 
@@ -16,6 +17,7 @@ mod device;
 mod driver;
 mod error;
 mod gpu;
+mod graph;
 mod heap;
 mod module;
 mod page;

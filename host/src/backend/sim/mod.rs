@@ -3,8 +3,8 @@
 mod memory;
 
 use super::{
-    Device, FunctionId, Halt, KernelInfo, Launch, Limits, Loaded, Marker, ModuleId, Platform, Shape, Stopwatch,
-    StreamId, Watch,
+    Device, FunctionId, GraphId, Halt, KernelInfo, Launch, Limits, Loaded, Marker, ModuleId, Platform, Shape,
+    Stopwatch, StreamId, Watch,
 };
 use crate::collective::CollectiveError;
 use crate::config::{ConfigError, Settings};
@@ -87,6 +87,7 @@ impl Platform for Sim {
             streams,
             buffers: RefCell::default(),
             functions: Cell::new(0),
+            graphs: RefCell::default(),
         }))
     }
 
@@ -105,6 +106,15 @@ struct SimDevice {
     streams: RefCell<Vec<shmem_sim::StreamId>>,
     buffers: RefCell<HashMap<u64, Buffer>>,
     functions: Cell<usize>,
+    graphs: RefCell<Graphs>,
+}
+
+/// Launches that were recorded.
+#[derive(Default)]
+struct Graphs {
+    under_way: HashMap<usize, Vec<KernelJob>>,
+    made: HashMap<GraphId, Vec<KernelJob>>,
+    next: usize,
 }
 
 impl SimDevice {
@@ -284,7 +294,34 @@ impl Device for SimDevice {
             collective: launch.cooperative,
             lane: lane(),
         };
+        if let Some(jobs) = self.graphs.borrow_mut().under_way.get_mut(&launch.stream.0) {
+            jobs.push(job);
+            return Ok(());
+        }
         self.submit(launch.stream, job)
+    }
+
+    fn begin_capture(&self, stream: StreamId) -> Result<(), Error> {
+        self.graphs.borrow_mut().under_way.insert(stream.0, vec![]);
+        Ok(())
+    }
+
+    fn end_capture(&self, stream: StreamId) -> Result<GraphId, Error> {
+        let graphs = &mut *self.graphs.borrow_mut();
+        let (id, jobs) = (GraphId(graphs.next), graphs.under_way.remove(&stream.0));
+        graphs.next += 1;
+        graphs.made.insert(id, jobs.unwrap_or_default());
+        Ok(id)
+    }
+
+    fn launch_graph(&self, graph: GraphId, stream: StreamId) -> Result<(), Error> {
+        let graphs = self.graphs.borrow();
+        let mut jobs = graphs.made[&graph].iter().cloned();
+        jobs.try_for_each(|job| self.submit(stream, job))
+    }
+
+    fn drop_graph(&self, graph: GraphId) {
+        self.graphs.borrow_mut().made.remove(&graph);
     }
 
     fn failure(&self) -> Option<Error> {
