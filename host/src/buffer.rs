@@ -135,6 +135,11 @@ macro_rules! buffer_methods {
                 $handle::__new(self.start(), self.elements.len as u64).__of(self.serial)
             }
 
+            /// Where this PE's elements lie on its device, a `CUdeviceptr`: for other libraries' copies and kernels.
+            pub fn address(&self) -> u64 {
+                self.elements.address
+            }
+
             /// The handle of elements `range`, for kernels and for operations on a stream.
             ///
             /// # Errors
@@ -322,6 +327,8 @@ impl<T: Pod> Drop for SymBuf<T> {
 pub struct Buf<T: Pod> {
     elements: Elements<T>,
     serial: Serial,
+    /// Somebody else frees it.
+    foreign: bool,
 }
 
 buffer_methods!(Buf, Global);
@@ -339,9 +346,21 @@ impl<T: Pod> Buf<T> {
         let buffer = Self {
             elements: Elements::new(session, address, len),
             serial: session.local_serial(),
+            foreign: false,
         };
         session.handles.borrow_mut().insert(buffer.region());
         Ok(buffer)
+    }
+
+    /// Memory that somebody else has allocated and will free.
+    pub(crate) fn foreign(session: &Rc<Session>, address: u64, len: usize) -> Self {
+        let buffer = Self {
+            elements: Elements::new(session, address, len),
+            serial: session.local_serial(),
+            foreign: true,
+        };
+        session.handles.borrow_mut().insert(buffer.region());
+        buffer
     }
 
     fn start(&self) -> u64 {
@@ -361,6 +380,8 @@ impl<T: Pod> Drop for Buf<T> {
     fn drop(&mut self) {
         let session = &self.elements.session;
         session.handles.borrow_mut().remove(self.region());
-        session.drop_memory(Memory::Local(self.elements.address));
+        if !self.foreign {
+            session.drop_memory(Memory::Local(self.elements.address));
+        }
     }
 }

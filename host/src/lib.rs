@@ -9,6 +9,7 @@
 //! | `launch`, `macros` | [`collective_launch!`], [`launch!`]: kernels | `nvshmemx_collective_launch` |
 //! | `stream`, `on_stream` | [`Stream`]: order on one PE, communication on a stream | `nvshmemx_putmem_on_stream`, .. |
 //! | `graph` | [`Graph`]: a stream's work, recorded and replayed | |
+//! | `foreign` | streams and memory of other libraries | |
 //! | `error`, `fault` | [`Error`], [`DeviceFault`]: what went wrong, where | |
 //! | `backend` | GPUs through the CUDA driver; the simulator | |
 //!
@@ -45,6 +46,7 @@ mod config;
 mod contexts;
 mod error;
 mod fault;
+mod foreign;
 mod graph;
 mod handles;
 mod heap;

@@ -58,6 +58,25 @@ pub enum StreamError {
         /// How many there are.
         pes: u32,
     },
+    /// A caller's stream of another context than the PE's.
+    #[error(
+        "PE {pe}: the stream is of another context than the primary one of {device}: make it there (cuDevicePrimaryCtxRetain; \
+         cudarc and cust 0.3 do so by themselves), on the device of this PE"
+    )]
+    OtherContext {
+        /// Who called.
+        pe: u32,
+        /// Its device.
+        device: String,
+    },
+    /// The backend has no such streams.
+    #[error("PE {pe}: a CUDA stream was given, and backend {backend} has none: use Pe::stream and Pe::new_stream")]
+    NotOnThisBackend {
+        /// Who called.
+        pe: u32,
+        /// The backend.
+        backend: &'static str,
+    },
 }
 
 /// This PE's side of a put or get on a stream: symmetric memory or memory of its own. Made from `&SymBuf`, `SymSlice`, `&Buf`

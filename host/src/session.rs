@@ -11,6 +11,7 @@ use crate::shared::Shared;
 use shmem::Serial;
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell, RefCell};
+use std::ffi::c_void;
 use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -48,10 +49,19 @@ struct StreamState {
     kernels: Vec<Cow<'static, str>>,
     /// How often it was seen idle.
     drained: u64,
+    /// It is a caller's.
+    foreign: bool,
     /// No handle names it any more.
     unused: bool,
     /// Its slot may be used by a graph until this stream has drained once more: how often it had.
     lent_to: Option<(StreamId, u64)>,
+}
+
+impl StreamState {
+    /// Nobody has it, and nothing is on it.
+    fn is_free(&self) -> bool {
+        self.unused && self.pending == 0
+    }
 }
 
 /// Memory that was dropped, but that a stream may still use.
@@ -241,7 +251,7 @@ impl Session {
         let free = |lent: &(StreamId, u64)| streams[lent.0.0].drained != lent.1;
         let idle = streams
             .iter()
-            .position(|stream| stream.unused && stream.pending == 0 && stream.lent_to.as_ref().is_none_or(free));
+            .position(|stream| stream.is_free() && !stream.foreign && stream.lent_to.as_ref().is_none_or(free));
         if let Some(id) = idle {
             streams[id].unused = false;
             streams[id].lent_to = None;
@@ -252,8 +262,30 @@ impl Session {
         Ok(id)
     }
 
+    /// A number for a caller's stream.
+    ///
+    /// # Safety
+    /// `raw` is a live stream of the device's driver, until [`drop_stream`](Self::drop_stream).
+    pub(crate) unsafe fn adopt_stream(&self, raw: *mut c_void) -> Result<StreamId, Error> {
+        self.check()?;
+        let mut streams = self.streams.borrow_mut();
+        let place = streams.iter().position(|stream| stream.is_free() && stream.foreign);
+        // SAFETY: the caller's.
+        let id = unsafe { self.device.adopt_stream(raw, place.map(StreamId)) }?;
+        if place.is_none() {
+            streams.push(StreamState::default());
+        }
+        let state = &mut streams[id.0];
+        (state.foreign, state.unused) = (true, false);
+        Ok(id)
+    }
+
     pub(crate) fn drop_stream(&self, stream: StreamId) {
-        self.streams.borrow_mut()[stream.0].unused = true;
+        let state = &mut self.streams.borrow_mut()[stream.0];
+        state.unused = true;
+        if state.foreign {
+            self.device.release_stream(stream);
+        }
     }
 
     /// As [`drop_stream`](Self::drop_stream), for one whose slot a graph has that may still run on another stream.

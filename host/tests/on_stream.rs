@@ -84,3 +84,36 @@ fn an_empty_transfer_does_nothing() -> Result<(), Error> {
         Ok(())
     })
 }
+
+#[test]
+fn the_simulator_has_no_streams_of_callers() -> Result<(), Error> {
+    run(1, |pe| {
+        // SAFETY: null is a stream to the driver.
+        let refused = unsafe { pe.stream_from_raw(std::ptr::null_mut()) };
+        assert!(
+            matches!(
+                refused,
+                Err(Error::Stream(StreamError::NotOnThisBackend { backend: "sim", .. }))
+            ),
+            "{refused:?}"
+        );
+        Ok(())
+    })
+}
+
+#[test]
+fn memory_from_elsewhere_is_an_argument_until_it_is_dropped() -> Result<(), Error> {
+    run(1, |pe| {
+        let (mut theirs, data) = (vec![7u64; 20], pe.alloc::<u64>(20)?);
+        // SAFETY: `theirs` lives, and nobody else uses it.
+        let ours = unsafe { pe.buffer_from_raw::<u64>(theirs.as_mut_ptr() as u64, 20) }?;
+        pe.stream().put(&data, &ours, 0)?;
+        assert_eq!(data.to_vec()?, [7; 20]);
+        let old = ours.handle();
+        drop(ours);
+        is_stale(&pe.stream().put(&data, old, 0), "put_local");
+        pe.barrier_all()?;
+        theirs[0] = 1;
+        Ok(())
+    })
+}

@@ -64,6 +64,18 @@ pub(crate) trait Device {
 
     fn new_stream(&self) -> Result<StreamId, Error>;
 
+    /// Takes in a caller's stream, as a new one or in the place of one that was released.
+    ///
+    /// # Safety
+    /// It is a live stream of this device's driver, until `release_stream`.
+    unsafe fn adopt_stream(&self, raw: *mut c_void, place: Option<StreamId>) -> Result<StreamId, Error>;
+
+    /// The caller's stream is named no more after this. It can still be waited for, as it is now.
+    fn release_stream(&self, stream: StreamId);
+
+    /// The driver's name of it; null where there is no driver.
+    fn raw_stream(&self, stream: StreamId) -> *mut c_void;
+
     /// Waits until everything on the stream has run, and looks whether a kernel met an error.
     fn wait(&self, stream: StreamId, watch: &Watch<'_>) -> Result<(), Halt>;
 

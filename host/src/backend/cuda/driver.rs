@@ -105,6 +105,7 @@ driver! {
 
         fn cuStreamCreate(stream: Out<CUstream>, flags: c_uint);
         fn cuStreamDestroy_v2(stream: CUstream);
+        fn cuStreamGetCtx(stream: CUstream, context: Out<CUcontext>);
         fn cuStreamBeginCapture_v2(stream: CUstream, mode: CUstreamCaptureMode);
         fn cuStreamEndCapture(stream: CUstream, graph: Out<CUgraph>);
         fn cuGraphInstantiateWithFlags(exec: Out<CUgraphExec>, graph: CUgraph, flags: c_ulonglong);

@@ -141,6 +141,17 @@ impl Gpu {
         Ok(stream)
     }
 
+    /// Whether the stream is of this context, which is current.
+    ///
+    /// # Safety
+    /// The stream is live, or null.
+    pub(super) unsafe fn owns(&self, stream: CUstream) -> Result<bool, CudaError> {
+        let mut context = ptr::null_mut();
+        // SAFETY: the caller's.
+        unsafe { self.driver.cuStreamGetCtx(stream, out(&mut context)) }?;
+        Ok(context == self.context)
+    }
+
     /// Whether kernels of this device reach the other's memory by load and store.
     pub(super) fn reaches(&self, other: &Self) -> Result<bool, CudaError> {
         if self.device == other.device {

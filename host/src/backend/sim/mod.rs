@@ -10,11 +10,13 @@ use crate::collective::CollectiveError;
 use crate::config::{ConfigError, Settings};
 use crate::fault::DeviceFault;
 use crate::images::ImageError;
-use crate::{Error, HeapError};
+use crate::{Error, HeapError, StreamError};
 use memory::{Buffer, load, store};
 use shmem_sim::{Config, Engine, Failure, KernelJob, SimError};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::ffi::c_void;
+use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -223,6 +225,17 @@ impl Device for SimDevice {
         let mut streams = self.streams.borrow_mut();
         streams.push(self.sim.engine.stream(self.pe));
         Ok(StreamId(streams.len() - 1))
+    }
+
+    unsafe fn adopt_stream(&self, _raw: *mut c_void, _place: Option<StreamId>) -> Result<StreamId, Error> {
+        let (pe, backend) = (self.pe, self.sim.name());
+        Err(StreamError::NotOnThisBackend { pe, backend }.into())
+    }
+
+    fn release_stream(&self, _stream: StreamId) {}
+
+    fn raw_stream(&self, _stream: StreamId) -> *mut c_void {
+        ptr::null_mut()
     }
 
     fn wait(&self, stream: StreamId, _watch: &Watch<'_>) -> Result<(), Halt> {
