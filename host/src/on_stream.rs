@@ -13,7 +13,8 @@ use crate::session::Session;
 use crate::{Buf, Error, LaunchConfig, Stream, SymBuf};
 use shmem::signal::{Add, Set};
 use shmem::wait::{Condition, Eq, Ge, Gt, Le, Lt, Ne, Relation};
-use shmem::{Call, Counter, Global, IntoArg, Kernel, Pod, Signal, SymSlice};
+use shmem::{Call, Counter, Global, IntoArg, Kernel, KernelArg, Pod, Region, Signal, SymSlice};
+use shmem_device::rma::{Cut, LINE};
 use shmem_device::{order, rma, signal};
 
 /// An operation on a stream that was refused. Nothing was enqueued, and the World stays usable.
@@ -167,15 +168,31 @@ waits! {
     Counter, counter_wait: Ge Gt;
 }
 
-/// Enqueues `$kernel` for elements as wide as those of `$a` allow. Each element stays whole, up to 8 bytes.
-macro_rules! by_width {
-    ($stream:ident, $bytes:expr, $t:ident, $module:ident::$kernel:ident($a:expr, $b:expr, $pe:expr)) => {
-        match align_of::<$t>() {
-            8.. => $stream.moved($bytes, &$module::$kernel($a.cast::<u64>(), $b.cast::<u64>(), $pe)),
-            4 => $stream.moved($bytes, &$module::$kernel($a.cast::<u32>(), $b.cast::<u32>(), $pe)),
-            _ => $stream.moved($bytes, &$module::$kernel($a.cast::<u8>(), $b.cast::<u8>(), $pe)),
-        }
+/// Cuts a transfer into whole lines, where both sides are aligned alike, and a rest by elements that stay whole, up to 8
+/// bytes of them.
+fn cut<T>(dst: u64, src: u64, bytes: u64) -> Cut {
+    let width = match align_of::<T>() {
+        8.. => 8,
+        4 => 4,
+        _ => 1,
     };
+    if dst % LINE != src % LINE {
+        let (head, body) = (bytes, 0);
+        return Cut { head, body, width };
+    }
+    let head = (dst.wrapping_neg() % LINE).min(bytes);
+    let body = (bytes - head) / LINE * LINE;
+    Cut { head, body, width }
+}
+
+/// Where the object begins: an offset in the heap, whose start is aligned to more than a line, or an address.
+fn start(object: &impl KernelArg) -> u64 {
+    let mut start = 0;
+    object.regions(&mut |region| match region {
+        Region::Symmetric { offset, .. } => start = offset,
+        Region::Global { address, .. } => start = address,
+    });
+    start
 }
 
 /// Bytes that are worth a block.
@@ -240,8 +257,14 @@ impl Stream {
         self.check_transfer("get", dst.len(), src.len(), from)?;
         let bytes = src.len() * size_of::<T>() as u64;
         match dst {
-            Here::Symmetric(dst) => by_width!(self, bytes, T, rma::get(dst, src, from)),
-            Here::Local(dst) => by_width!(self, bytes, T, rma::get_local(dst, src, from)),
+            Here::Symmetric(dst) => {
+                let cut = cut::<T>(start(&dst), start(&src), bytes);
+                self.moved(bytes, &rma::get(dst.cast(), src.cast(), cut, from))
+            }
+            Here::Local(dst) => {
+                let cut = cut::<T>(start(&dst), start(&src), bytes);
+                self.moved(bytes, &rma::get_local(dst.cast(), src.cast(), cut, from))
+            }
         }
     }
 
@@ -348,8 +371,14 @@ impl Stream {
     fn enqueue_put<T: Pod>(&self, dst: SymSlice<T>, src: Here<T>, to: u32) -> Result<(), Error> {
         let bytes = dst.len() * size_of::<T>() as u64;
         match src {
-            Here::Symmetric(src) => by_width!(self, bytes, T, rma::put(dst, src, to)),
-            Here::Local(src) => by_width!(self, bytes, T, rma::put_local(dst, src, to)),
+            Here::Symmetric(src) => {
+                let cut = cut::<T>(start(&dst), start(&src), bytes);
+                self.moved(bytes, &rma::put(dst.cast(), src.cast(), cut, to))
+            }
+            Here::Local(src) => {
+                let cut = cut::<T>(start(&dst), start(&src), bytes);
+                self.moved(bytes, &rma::put_local(dst.cast(), src.cast(), cut, to))
+            }
         }
     }
 
@@ -384,13 +413,53 @@ impl Session {
         load! { self:
             order::quiet;
             order::sync_all;
-            rma::put [u8 u32 u64];
-            rma::put_local [u8 u32 u64];
-            rma::get [u8 u32 u64];
-            rma::get_local [u8 u32 u64];
+            rma::put;
+            rma::put_local;
+            rma::get;
+            rma::get_local;
             signal::signal_op [Set Add];
             signal::signal_wait [Eq Ne Gt Ge Lt Le];
             signal::counter_wait [Ge Gt];
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_aligned_and_nothing_is_left_out() {
+        for bytes in (0..200).step_by(4) {
+            for dst in (0..64).step_by(4) {
+                for src in (0..64).step_by(4) {
+                    let Cut { head, body, width } = cut::<f32>(dst, src, bytes);
+                    assert_eq!((body % LINE, head % width, width), (0, 0, 4));
+                    assert!(head + body <= bytes);
+                    if body > 0 {
+                        assert_eq!(((dst + head) % LINE, (src + head) % LINE), (0, 0));
+                        assert!(head < LINE && bytes - head - body < LINE);
+                    } else {
+                        assert!(dst % LINE != src % LINE || bytes < 2 * LINE, "{dst} {src} {bytes}");
+                    }
+                }
+            }
+        }
+        assert_eq!(
+            cut::<u16>(2, 2, 20),
+            Cut {
+                head: 14,
+                body: 0,
+                width: 1
+            }
+        );
+        assert_eq!(
+            cut::<u64>(8, 24, 40),
+            Cut {
+                head: 8,
+                body: 32,
+                width: 8
+            }
+        );
     }
 }
