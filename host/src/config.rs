@@ -8,6 +8,7 @@
 //! | `SHMEM_TIMEOUT` | `time_limit` | 30 | seconds that a wait may last; 0: no limit |
 //! | `SHMEM_SIM_SEED` | `seed` | 0 | which of the possible orders the simulator takes |
 
+use crate::info::Source;
 use shmem::state::MAX_PES;
 use std::time::Duration;
 
@@ -128,6 +129,17 @@ pub(crate) struct Settings {
     pub(crate) heap: Option<u64>,
     pub(crate) time_limit: Option<Duration>,
     pub(crate) seed: u64,
+    pub(crate) from: Sources,
+}
+
+/// Who gave each setting.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sources {
+    pub(crate) backend: Source,
+    pub(crate) pes: Source,
+    pub(crate) heap: Source,
+    pub(crate) time_limit: Source,
+    pub(crate) seed: Source,
 }
 
 impl Default for Settings {
@@ -138,11 +150,17 @@ impl Default for Settings {
             heap: None,
             time_limit: Some(Duration::from_secs(30)),
             seed: 0,
+            from: Sources::default(),
         }
     }
 }
 
 impl Settings {
+    /// Settings from this process's environment.
+    pub(crate) fn from_environment() -> Result<Self, ConfigError> {
+        Self::from_variables(|name| std::env::var_os(name).map(|text| text.to_string_lossy().into_owned()))
+    }
+
     /// Settings from variables that `get` looks up; one that is unset or empty leaves the default.
     pub(crate) fn from_variables(get: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         let mut settings = Self::default();
@@ -155,12 +173,14 @@ impl Settings {
                 "sim" => Backend::Sim,
                 _ => return refuse("SHMEM_BACKEND", text, "auto, cuda or sim"),
             };
+            settings.from.backend = Source::Environment;
         }
         if let Some(text) = variable("SHMEM_NPES") {
             let Ok(pes) = text.parse() else {
                 return refuse("SHMEM_NPES", text, "a number of PEs, 1 to 1024");
             };
             settings.pes = Some(pes);
+            settings.from.pes = Source::Environment;
         }
         if let Some(text) = variable("SHMEM_HEAP") {
             let Some(bytes) = parse_size(&text) else {
@@ -171,6 +191,7 @@ impl Settings {
                 );
             };
             settings.heap = Some(bytes);
+            settings.from.heap = Source::Environment;
         }
         if let Some(text) = variable("SHMEM_TIMEOUT") {
             let Some(limit) = text.parse().ok().and_then(|s| Duration::try_from_secs_f64(s).ok()) else {
@@ -179,12 +200,14 @@ impl Settings {
             let positive = text.parse().is_ok_and(|seconds: f64| seconds > 0.0);
             // What is less than a nanosecond is a limit all the same.
             settings.time_limit = positive.then_some(limit.max(Duration::from_nanos(1)));
+            settings.from.time_limit = Source::Environment;
         }
         if let Some(text) = variable("SHMEM_SIM_SEED") {
             let Ok(seed) = text.parse() else {
                 return refuse("SHMEM_SIM_SEED", text, "a number");
             };
             settings.seed = seed;
+            settings.from.seed = Source::Environment;
         }
         Ok(settings)
     }
@@ -264,6 +287,13 @@ mod tests {
             heap: Some(512 << 20),
             time_limit: Some(Duration::from_millis(2500)),
             seed: 77,
+            from: Sources {
+                backend: Source::Environment,
+                pes: Source::Environment,
+                heap: Source::Environment,
+                time_limit: Source::Environment,
+                seed: Source::Environment,
+            },
         };
         assert_eq!(all, Ok(expected));
     }

@@ -1,8 +1,8 @@
 //! Which memory a kernel's arguments may name: what the PE has allocated and not dropped.
 
 use crate::launch::Stale;
+use rustc_hash::FxHashMap;
 use shmem::{Region, Serial};
-use std::collections::HashMap;
 use std::panic::Location;
 
 /// The live objects of one PE, by serial.
@@ -11,10 +11,10 @@ pub(crate) struct Handles {
     world: u32,
     pe: u32,
     pes: u32,
-    symmetric: HashMap<Serial, Region>,
+    symmetric: FxHashMap<Serial, Region>,
     /// Where the symmetric ones were asked for.
-    sites: HashMap<Serial, &'static Location<'static>>,
-    local: HashMap<Serial, Region>,
+    sites: FxHashMap<Serial, &'static Location<'static>>,
+    local: FxHashMap<Serial, Region>,
 }
 
 impl Handles {

@@ -10,6 +10,7 @@
 //! | `stream`, `on_stream` | [`Stream`]: order on one PE, communication on a stream | `nvshmemx_putmem_on_stream`, .. |
 //! | `graph` | [`Graph`]: a stream's work, recorded and replayed | |
 //! | `foreign` | streams and memory of other libraries | |
+//! | `info`, `logging` | versions, settings, devices; log lines | `nvshmem-info` |
 //! | `error`, `fault` | [`Error`], [`DeviceFault`]: what went wrong, where | |
 //! | `backend` | GPUs through the CUDA driver; the simulator | |
 //!
@@ -51,7 +52,10 @@ mod graph;
 mod handles;
 mod heap;
 mod images;
+mod info;
 mod launch;
+#[cfg(feature = "logging")]
+mod logging;
 mod macros;
 mod module;
 mod on_stream;
@@ -72,7 +76,10 @@ pub use fault::DeviceFault;
 pub use graph::{Graph, GraphError};
 pub use heap::{AllocRequest, HeapError};
 pub use images::ImageError;
+pub use info::{Info, Setting, Source, info, version};
 pub use launch::{Dim3, LaunchConfig, LaunchError, Stale};
+#[cfg(feature = "logging")]
+pub use logging::init_logging;
 pub use module::Module;
 pub use on_stream::{Here, StreamAction, StreamError, StreamWait};
 pub use pe::Pe;

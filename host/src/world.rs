@@ -2,6 +2,7 @@
 
 use crate::backend::{Platform, cuda, sim};
 use crate::config::{Backend, Settings};
+use crate::info::Source;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::{Error, Pe};
@@ -58,12 +59,14 @@ impl Builder {
     /// How many PEs. Default: as many as devices, on the simulator 4.
     pub fn pes(mut self, pes: u32) -> Self {
         self.settings.pes = Some(pes);
+        self.settings.from.pes = Source::Builder;
         self
     }
 
     /// Where kernels run. Default: [`Backend::Auto`].
     pub fn backend(mut self, backend: Backend) -> Self {
         self.settings.backend = backend;
+        self.settings.from.backend = Source::Builder;
         self
     }
 
@@ -71,19 +74,26 @@ impl Builder {
     /// the simulator 1 GiB.
     pub fn heap(mut self, bytes: u64) -> Self {
         self.settings.heap = Some(bytes);
+        self.settings.from.heap = Source::Builder;
         self
     }
 
     /// How long a wait may last, in a kernel or on the host; `None` is forever. Default: 30 s.
     pub fn time_limit(mut self, limit: Option<Duration>) -> Self {
         self.settings.time_limit = limit.filter(|limit| !limit.is_zero());
+        self.settings.from.time_limit = Source::Builder;
         self
     }
 
     /// Which of the possible orders the simulator takes. Default: 0.
     pub fn seed(mut self, seed: u64) -> Self {
         self.settings.seed = seed;
+        self.settings.from.seed = Source::Builder;
         self
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// Makes the World: finds the devices, reserves the heaps.
@@ -127,9 +137,8 @@ impl World {
     /// # Ok::<(), shmem_host::Error>(())
     /// ```
     pub fn from_env() -> Result<Self, Error> {
-        let text = |name: &str| std::env::var_os(name).map(|text| text.to_string_lossy().into_owned());
         Builder {
-            settings: Settings::from_variables(text)?,
+            settings: Settings::from_environment()?,
         }
         .build()
     }

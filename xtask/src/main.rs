@@ -41,6 +41,8 @@ enum Task {
         #[arg(last = true)]
         arguments: Vec<String>,
     },
+    /// Prints settings with their sources, devices and versions.
+    Info,
     /// Runs every test: unit, doc, compile-fail, conformance on the simulator, PTX and SASS.
     Test,
     /// Formatting, clippy, documentation: all without warnings.
@@ -73,8 +75,21 @@ fn main() -> anyhow::Result<()> {
             release,
             arguments,
         } => examples::run(&name, pes, backend, release, &arguments),
+        Task::Info => info(),
         Task::Test => test::test(),
         Task::Lint => test::lint(),
         Task::Bundle { names, output } => bundle::bundle(&names, &output),
     }
+}
+
+fn info() -> anyhow::Result<()> {
+    setup::setup(true)?;
+    command::run(&mut command::cargo(&[
+        "run",
+        "--quiet",
+        "--package",
+        "shmem-host",
+        "--example",
+        "info",
+    ]))
 }

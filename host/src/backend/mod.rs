@@ -99,6 +99,9 @@ pub(crate) trait Device {
     /// Enqueues. Everything has been checked that this crate checks.
     fn launch(&self, launch: Launch<'_>) -> Result<(), Error>;
 
+    /// Enqueues a cooperative launch as often, with nothing in between.
+    fn launch_often(&self, launch: Launch<'_>, times: u32) -> Result<(), Error>;
+
     /// From now on, what is launched on this stream, which is idle, is recorded rather than run.
     fn begin_capture(&self, stream: StreamId) -> Result<(), Error>;
 

@@ -99,7 +99,7 @@ mod host {
             expected[to..to + len].copy_from_slice(&sent[from..from + len]);
             ensure!(dst.to_vec()? == expected, "put of {len} in round {round}");
 
-            back.write(&vec![T::zeroed(); LEN])?;
+            back.write(&[T::zeroed(); LEN])?;
             stream.get(back.part(from..from + len)?, src.part(to..to + len)?, before)?;
             let theirs = elements::<T>(before, round, LEN);
             ensure!(
@@ -164,7 +164,7 @@ mod host {
         let next = (pe.id() + 1) % pe.n();
         word[0].write(&[u64::from(pe.id())])?;
         stream.sync_all()?;
-        for step in 0..2 * pe.n() as usize + 1 {
+        for step in 0..=2 * pe.n() as usize {
             stream.put(&word[(step + 1) % 2], &word[step % 2], next)?;
             stream.quiet()?;
             if step % 3 == 0 {

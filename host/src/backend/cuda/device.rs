@@ -234,8 +234,8 @@ impl Device for CudaDevice {
     fn wait(&self, stream: StreamId, watch: &Watch<'_>) -> Result<(), Halt> {
         let queue = self.streams.borrow()[stream.0].clone();
         match queue {
-            // SAFETY: the stream is live, and its context current.
             Queue::Own(stream) | Queue::Caller(stream) => {
+                // SAFETY: the stream is live, and its context current.
                 poll(watch, || unsafe { self.driver().stream_is_idle(stream) })
             }
             Queue::Gone(Some(end)) => poll(watch, || Ok(end.reached())),
@@ -364,6 +364,17 @@ impl Device for CudaDevice {
                     ptr::null_mut(),
                 )?;
             }
+        }
+        Ok(())
+    }
+
+    fn launch_often(&self, launch: Launch<'_>, times: u32) -> Result<(), Error> {
+        let function = self.function(launch.function, launch.shared_bytes)?;
+        let ([gx, gy, gz], [bx, by, bz], shared) = (launch.grid, launch.block, launch.shared_bytes);
+        let (driver, stream, params) = (self.driver(), self.stream(launch.stream), launch.params.as_mut_ptr());
+        for _ in 0..times {
+            // SAFETY: as in `launch`.
+            unsafe { driver.cuLaunchCooperativeKernel(function, gx, gy, gz, bx, by, bz, shared, stream, params) }?;
         }
         Ok(())
     }

@@ -65,6 +65,7 @@ macro_rules! driver {
 driver! {
     checked {
         fn cuInit(flags: c_uint);
+        fn cuDriverGetVersion(version: Out<c_int>);
         fn cuDeviceGetCount(count: Out<c_int>);
         fn cuDeviceGet(device: Out<CUdevice>, ordinal: c_int);
         fn cuDeviceGetName(name: Out<c_char>, len: c_int, device: CUdevice);

@@ -44,6 +44,23 @@ impl Gpu {
         Ok(count)
     }
 
+    /// A device in words, without a context.
+    pub(super) fn summary(driver: &Driver, ordinal: i32) -> Result<String, CudaError> {
+        let (mut device, mut memory) = (0, 0);
+        // SAFETY: the driver is initialised, and says so where there is no such device.
+        unsafe { driver.cuDeviceGet(out(&mut device), ordinal) }?;
+        // SAFETY: the device exists.
+        unsafe { driver.cuDeviceTotalMem_v2(out(&mut memory), device) }?;
+        let get = |attribute| attribute_of(driver, device, attribute);
+        let major = get(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+        let minor = get(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+        let multiprocessors = get(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+        let (name, gigabytes) = (name(driver, device)?, memory >> 30);
+        Ok(format!(
+            "{name} (device {ordinal}): sm_{major}{minor}, {multiprocessors} multiprocessors, {gigabytes} GiB"
+        ))
+    }
+
     pub(super) fn open(driver: &'static Driver, ordinal: i32) -> Result<Self, CudaError> {
         let mut device = 0;
         // SAFETY: the driver is initialised, and says so where there is no such device.

@@ -61,6 +61,8 @@ impl Graphs {
 
     pub(super) fn destroy_all(mut self, driver: &Driver) {
         let all: Vec<_> = self.made.keys().copied().collect();
-        all.into_iter().for_each(|graph| self.destroy(driver, graph));
+        for graph in all {
+            self.destroy(driver, graph);
+        }
     }
 }

@@ -62,6 +62,21 @@ impl Devices {
     }
 }
 
+impl Devices {
+    /// The devices in words.
+    pub(crate) fn describe(&self) -> Result<Vec<String>, CudaError> {
+        (0..self.count).map(|i| Gpu::summary(self.driver, i as i32)).collect()
+    }
+
+    /// CUDA version of the driver, where there is one.
+    pub(crate) fn driver_version() -> Option<(u32, u32)> {
+        let (driver, mut version) = (Driver::find().ok()?, 0);
+        // SAFETY: the driver is there.
+        unsafe { driver.cuDriverGetVersion(driver::out(&mut version)) }.ok()?;
+        Some((version as u32 / 1000, version as u32 % 1000 / 10))
+    }
+}
+
 pub(crate) struct Cuda {
     /// For each device, its PEs' modules: by package and PE, and those loaded from text.
     modules: Vec<Mutex<Modules>>,

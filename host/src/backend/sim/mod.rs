@@ -294,6 +294,17 @@ impl Device for SimDevice {
         Ok(blocks.max(shape.cluster))
     }
 
+    fn launch_often(&self, launch: Launch<'_>, times: u32) -> Result<(), Error> {
+        let Launch { params, hosted, .. } = launch;
+        (0..times).try_for_each(|_| {
+            self.launch(Launch {
+                params: &mut *params,
+                hosted,
+                ..launch
+            })
+        })
+    }
+
     fn launch(&self, launch: Launch<'_>) -> Result<(), Error> {
         let (kernel, lane) = launch.hosted.ok_or(ImageError::NotOnThisBackend { backend: "sim" })?;
         let job = KernelJob {
