@@ -6,11 +6,29 @@
 //! | cust 0.3 | `stream.as_inner()` | `buffer.as_device_ptr().as_raw()` |
 //! | CUDA, any binding | `CUstream` | `CUdeviceptr` |
 
+#[cfg(feature = "cust")]
+mod cust;
+
 use crate::{Buf, Error, Pe, Stream};
 use shmem::Pod;
 use std::ffi::c_void;
 
 impl Pe {
+    /// Which GPU this PE is on, as the CUDA driver counts them in this process; None on the simulator. For contexts of other
+    /// libraries.
+    ///
+    /// ```
+    /// # use shmem_host::{Backend, World};
+    /// World::builder().pes(1).backend(Backend::Sim).build()?.run(|pe| {
+    ///     assert_eq!(pe.device_index(), None);
+    ///     Ok::<(), shmem_host::Error>(())
+    /// })?;
+    /// # Ok::<(), shmem_host::Error>(())
+    /// ```
+    pub fn device_index(&self) -> Option<u32> {
+        self.session().device.index()
+    }
+
     /// A stream that the program has from elsewhere: launches and operations on it come in order with what the program
     /// enqueues there itself. Dropping it leaves the stream as it is.
     ///

@@ -3,7 +3,11 @@
 use crate::Backend;
 use crate::command::{cargo, root, run as run_command};
 use crate::setup::setup;
+use crate::stub;
 use anyhow::bail;
+
+/// The example whose program needs libcuda to link.
+const CUST: &str = "cust-interop";
 
 pub(crate) fn run(
     name: &str,
@@ -18,6 +22,9 @@ pub(crate) fn run(
     }
     setup(false)?;
     let mut command = cargo(&["run", "--package", name]);
+    if name == CUST {
+        command.args(["--features", "cust"]).env(stub::VARIABLE, stub::make()?);
+    }
     if release {
         command.arg("--release");
     }

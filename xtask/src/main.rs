@@ -5,6 +5,7 @@ mod command;
 mod examples;
 mod ptx;
 mod setup;
+mod stub;
 mod test;
 
 use clap::{Parser, Subcommand, ValueEnum};

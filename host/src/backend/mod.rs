@@ -40,6 +40,11 @@ pub(crate) trait Device {
     /// The device in words, as in `NVIDIA H200 (device 0)`.
     fn name(&self) -> String;
 
+    /// The driver's number of it.
+    fn index(&self) -> Option<u32> {
+        None
+    }
+
     fn limits(&self) -> Limits;
 
     fn heap_base(&self) -> u64;

@@ -131,6 +131,10 @@ impl Device for CudaDevice {
         self.gpu().describe()
     }
 
+    fn index(&self) -> Option<u32> {
+        Some(self.gpu().device as u32)
+    }
+
     fn limits(&self) -> Limits {
         self.gpu().limits
     }
