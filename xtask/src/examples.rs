@@ -7,7 +7,7 @@ use crate::stub;
 use anyhow::bail;
 
 /// The example whose program needs libcuda to link.
-const CUST: &str = "cust-interop";
+pub(crate) const CUST: &str = "cust-interop";
 
 pub(crate) fn run(
     name: &str,

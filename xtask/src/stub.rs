@@ -36,7 +36,7 @@ pub(crate) fn make() -> anyhow::Result<PathBuf> {
 
 /// The functions that cust names.
 fn names() -> anyhow::Result<Vec<String>> {
-    let metadata = output(&mut cargo(&["metadata", "--format-version", "1"]))?;
+    let metadata = output(&mut cargo(&["metadata", "--all-features", "--format-version", "1"]))?;
     let manifest = metadata
         .split('"')
         .find(|text| text.contains("/cust_raw-") && text.ends_with("Cargo.toml"))
