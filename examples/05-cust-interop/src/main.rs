@@ -27,7 +27,8 @@ fn main() -> anyhow::Result<()> {
         let mut got = [0.0; LEN];
         there.copy_to(&mut got)?;
         let left = (pe.id() + pe.n() - 1) % pe.n();
-        anyhow::ensure!(got == [(left as f32 + 1.0) * 10.0; LEN], "{:?}", &got[..4]);
+        let expected = (left as f32 + 1.0) * 10.0;
+        anyhow::ensure!(got.iter().all(|x| (x - expected).abs() < 1e-3), "{:?}", &got[..4]);
         println!("PE {}/{} received {}", pe.id(), pe.n(), got[0]);
         pe.barrier_all()?;
         Ok(())
