@@ -99,7 +99,18 @@ impl Builder {
 }
 
 /// What is read from the environment alone, each where it is used.
-const VARIABLES: [&str; 3] = ["SHMEM_LOG", "SHMEM_TIMELINE", "SHMEM_SIM_STACK"];
+const VARIABLES: [&str; 10] = [
+    "SHMEM_LOG",
+    "SHMEM_TIMELINE",
+    "SHMEM_SIM_STACK",
+    "SHMEM_SIM_PATH",
+    "SHMEM_RANK",
+    "SHMEM_SIZE",
+    "SHMEM_ROOT",
+    "SHMEM_SECRET_FILE",
+    "SHMEM_JOIN_TIMEOUT",
+    "SHMEM_SIM_SKIP",
+];
 
 impl Info {
     fn of(settings: &Settings) -> Self {

@@ -354,7 +354,7 @@ impl Stream {
     }
 
     fn check_pe(&self, call: &'static str, to: u32) -> Result<(), StreamError> {
-        let (pe, pes) = (self.session().pe, self.session().shared.platform.pes());
+        let (pe, pes) = (self.session().pe, self.session().shared.pes());
         if to >= pes {
             return Err(StreamError::Pe { pe, call, to, pes });
         }
