@@ -218,6 +218,8 @@ mod host {
         })?;
         ensure!(step.launches() == 7, "{step:?}");
         ensure!(arrived.read(0)?.value() == 0, "a capture runs nothing");
+        // A neighbour's first round arrives here.
+        pe.barrier_all()?;
         for round in 1..=2 * n + 1 {
             step.launch(stream)?;
             if round % 2 == 1 {
