@@ -1,4 +1,8 @@
 //! The library's own kernels: what calls on a stream launch. Users call them through `shmem_host::Stream`.
+pub mod order;
+pub mod rma;
+pub mod signal;
+
 use shmem::prelude::*;
 
 /// A barrier of all PEs in stream order: one warp, slot 0.

@@ -20,7 +20,11 @@ impl Session {
         let backed = self.back(&placed);
         let turns = self.meet(Call::Ready(backed), &site)?;
         match turns.iter().find_map(Turn::refused) {
-            None => Ok(placed),
+            None => {
+                let (pe, offset, serial) = (self.pe, placed.offset, placed.serial);
+                tracing::debug!(pe, offset, serial, %site, "allocation");
+                Ok(placed)
+            }
             Some(error) => {
                 self.heap.borrow_mut().free(placed.serial);
                 Err(error)

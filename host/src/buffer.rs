@@ -9,9 +9,10 @@ use crate::Error;
 use crate::backend::{Halt, StreamId, Watch};
 use crate::heap::AllocRequest;
 use crate::session::{Memory, Session};
-use shmem::{Global, IntoArg, Pod, Region, Serial, SymSlice, bytemuck};
+use shmem::{Global, IntoArg, Pod, Region, Serial, Sym, SymSlice, bytemuck};
 use std::fmt;
 use std::marker::PhantomData;
+use std::ops::{Bound, RangeBounds};
 use std::rc::Rc;
 
 /// A host read or write that does not lie inside its buffer.
@@ -73,6 +74,29 @@ impl<T: Pod> Elements<T> {
         self.copy(|session, watch| session.device.write(address, bytemuck::cast_slice(from), watch))
     }
 
+    fn bounds(&self, range: impl RangeBounds<usize>) -> Result<(usize, usize), Error> {
+        let start = match range.start_bound() {
+            Bound::Included(&start) => start,
+            Bound::Excluded(&before) => before.saturating_add(1),
+            Bound::Unbounded => 0,
+        };
+        let end = match range.end_bound() {
+            Bound::Included(&last) => last.saturating_add(1),
+            Bound::Excluded(&end) => end,
+            Bound::Unbounded => self.len,
+        };
+        if start > end || end > self.len {
+            return Err(RangeError {
+                pe: self.session.pe,
+                start: start as u64,
+                end: end as u64,
+                len: self.len as u64,
+            }
+            .into());
+        }
+        Ok((start, end))
+    }
+
     fn range(&self, start: usize, count: usize) -> Result<u64, Error> {
         let (pe, len) = (self.session.pe, self.len as u64);
         let (start, end) = (start as u64, (start as u64).saturating_add(count as u64));
@@ -109,6 +133,32 @@ macro_rules! buffer_methods {
             /// and a launch with it is refused, also where a newer buffer has its place. `&buffer` works as an argument too.
             pub fn handle(&self) -> $handle<T> {
                 $handle::__new(self.start(), self.elements.len as u64).__of(self.serial)
+            }
+
+            /// Where this PE's elements lie on its device, a `CUdeviceptr`: for other libraries' copies and kernels.
+            pub fn address(&self) -> u64 {
+                self.elements.address
+            }
+
+            /// The handle of elements `range`, for kernels and for operations on a stream.
+            ///
+            /// # Errors
+            /// [`Error::Range`] where they are not all inside.
+            ///
+            /// ```
+            /// use shmem_host::{Backend, Error, World};
+            ///
+            /// World::builder().pes(1).backend(Backend::Sim).build()?.run(|pe| {
+            ///     let data = pe.alloc::<u32>(10)?;
+            ///     assert_eq!(data.part(4..)?.len(), 6);
+            ///     assert!(matches!(data.part(4..11), Err(Error::Range(_))));
+            ///     Ok::<(), Error>(())
+            /// })?;
+            /// # Ok::<(), Error>(())
+            /// ```
+            pub fn part(&self, range: impl RangeBounds<usize>) -> Result<$handle<T>, Error> {
+                let (start, end) = self.elements.bounds(range)?;
+                Ok(self.handle().slice(start..end))
             }
 
             /// Element `i` of this PE's own copy, after everything on the PE's default stream.
@@ -203,7 +253,28 @@ pub struct SymBuf<T: Pod> {
 buffer_methods!(SymBuf, SymSlice);
 
 impl<T: Pod> SymBuf<T> {
+    /// The handle of element `i`: a signal or a counter, of buffers of those.
+    ///
+    /// # Errors
+    /// [`Error::Range`] where there is no such element.
+    ///
+    /// ```
+    /// # use shmem_host::{Backend, Error, World};
+    /// World::builder().pes(1).backend(Backend::Sim).build()?.run(|pe| {
+    ///     let ready = pe.signals(2)?;
+    ///     pe.stream().signal_op(ready.at(1)?.set(7), 0)?;
+    ///     assert_eq!(ready.read(1)?.value(), 7);
+    ///     Ok::<(), Error>(())
+    /// })?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn at(&self, i: usize) -> Result<Sym<T>, Error> {
+        self.elements.bounds(i..=i)?;
+        Ok(self.handle().at(i))
+    }
+
     pub(crate) fn new(session: &Rc<Session>, request: AllocRequest) -> Result<Self, Error> {
+        session.refuse_in_capture("an allocation")?;
         let (len, site) = (request.len as usize, request.site.clone());
         let placed = session.alloc_symmetric(request)?;
         let address = session.device.heap_base() + placed.offset;
@@ -256,6 +327,8 @@ impl<T: Pod> Drop for SymBuf<T> {
 pub struct Buf<T: Pod> {
     elements: Elements<T>,
     serial: Serial,
+    /// Somebody else frees it.
+    foreign: bool,
 }
 
 buffer_methods!(Buf, Global);
@@ -263,6 +336,7 @@ buffer_methods!(Buf, Global);
 impl<T: Pod> Buf<T> {
     pub(crate) fn new(session: &Rc<Session>, len: usize) -> Result<Self, Error> {
         session.check()?;
+        session.refuse_in_capture("an allocation")?;
         session.sweep();
         let (bytes, size) = (len.checked_mul(size_of::<T>()), size_of::<T>() as u64);
         let bytes = bytes.ok_or(crate::HeapError::TooLarge { len: len as u64, size })? as u64;
@@ -272,9 +346,21 @@ impl<T: Pod> Buf<T> {
         let buffer = Self {
             elements: Elements::new(session, address, len),
             serial: session.local_serial(),
+            foreign: false,
         };
         session.handles.borrow_mut().insert(buffer.region());
         Ok(buffer)
+    }
+
+    /// Memory that somebody else has allocated and will free.
+    pub(crate) fn foreign(session: &Rc<Session>, address: u64, len: usize) -> Self {
+        let buffer = Self {
+            elements: Elements::new(session, address, len),
+            serial: session.local_serial(),
+            foreign: true,
+        };
+        session.handles.borrow_mut().insert(buffer.region());
+        buffer
     }
 
     fn start(&self) -> u64 {
@@ -294,6 +380,8 @@ impl<T: Pod> Drop for Buf<T> {
     fn drop(&mut self) {
         let session = &self.elements.session;
         session.handles.borrow_mut().remove(self.region());
-        session.drop_memory(Memory::Local(self.elements.address));
+        if !self.foreign {
+            session.drop_memory(Memory::Local(self.elements.address));
+        }
     }
 }

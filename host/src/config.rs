@@ -9,6 +9,7 @@
 //! | `SHMEM_SIM_CHECK` | `check` | 1 | whether the simulator checks the order of accesses: 0 runs some 5 times as fast |
 //! | `SHMEM_SIM_SEED` | `seed` | 0 | which of the possible orders the simulator takes; replays within one process only |
 
+use crate::info::Source;
 use shmem::state::MAX_PES;
 use std::time::Duration;
 
@@ -130,6 +131,18 @@ pub(crate) struct Settings {
     pub(crate) time_limit: Option<Duration>,
     pub(crate) seed: u64,
     pub(crate) check: bool,
+    pub(crate) from: Sources,
+}
+
+/// Who gave each setting.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sources {
+    pub(crate) backend: Source,
+    pub(crate) pes: Source,
+    pub(crate) heap: Source,
+    pub(crate) time_limit: Source,
+    pub(crate) seed: Source,
+    pub(crate) check: Source,
 }
 
 impl Default for Settings {
@@ -141,11 +154,17 @@ impl Default for Settings {
             time_limit: Some(Duration::from_secs(30)),
             seed: 0,
             check: true,
+            from: Sources::default(),
         }
     }
 }
 
 impl Settings {
+    /// Settings from this process's environment.
+    pub(crate) fn from_environment() -> Result<Self, ConfigError> {
+        Self::from_variables(|name| std::env::var_os(name).map(|text| text.to_string_lossy().into_owned()))
+    }
+
     /// Settings from variables that `get` looks up; one that is unset or empty leaves the default.
     pub(crate) fn from_variables(get: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         let mut settings = Self::default();
@@ -158,12 +177,14 @@ impl Settings {
                 "sim" => Backend::Sim,
                 _ => return refuse("SHMEM_BACKEND", text, "auto, cuda or sim"),
             };
+            settings.from.backend = Source::Environment;
         }
         if let Some(text) = variable("SHMEM_NPES") {
             let Ok(pes) = text.parse() else {
                 return refuse("SHMEM_NPES", text, "a number of PEs, 1 to 1024");
             };
             settings.pes = Some(pes);
+            settings.from.pes = Source::Environment;
         }
         if let Some(text) = variable("SHMEM_HEAP") {
             let Some(bytes) = parse_size(&text) else {
@@ -174,6 +195,7 @@ impl Settings {
                 );
             };
             settings.heap = Some(bytes);
+            settings.from.heap = Source::Environment;
         }
         if let Some(text) = variable("SHMEM_TIMEOUT") {
             let Some(limit) = text.parse().ok().and_then(|s| Duration::try_from_secs_f64(s).ok()) else {
@@ -182,12 +204,14 @@ impl Settings {
             let positive = text.parse().is_ok_and(|seconds: f64| seconds > 0.0);
             // What is less than a nanosecond is a limit all the same.
             settings.time_limit = positive.then_some(limit.max(Duration::from_nanos(1)));
+            settings.from.time_limit = Source::Environment;
         }
         if let Some(text) = variable("SHMEM_SIM_SEED") {
             let Ok(seed) = text.parse() else {
                 return refuse("SHMEM_SIM_SEED", text, "a number");
             };
             settings.seed = seed;
+            settings.from.seed = Source::Environment;
         }
         if let Some(text) = variable("SHMEM_SIM_CHECK") {
             settings.check = match text.as_str() {
@@ -195,6 +219,7 @@ impl Settings {
                 "1" => true,
                 _ => return refuse("SHMEM_SIM_CHECK", text, "0 or 1"),
             };
+            settings.from.check = Source::Environment;
         }
         Ok(settings)
     }
@@ -276,6 +301,14 @@ mod tests {
             time_limit: Some(Duration::from_millis(2500)),
             seed: 77,
             check: false,
+            from: Sources {
+                backend: Source::Environment,
+                pes: Source::Environment,
+                heap: Source::Environment,
+                time_limit: Source::Environment,
+                seed: Source::Environment,
+                check: Source::Environment,
+            },
         };
         assert_eq!(all, Ok(expected));
     }

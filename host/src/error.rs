@@ -5,9 +5,11 @@ use crate::buffer::RangeError;
 use crate::collective::CollectiveError;
 use crate::config::ConfigError;
 use crate::fault::DeviceFault;
+use crate::graph::GraphError;
 use crate::heap::HeapError;
 use crate::images::ImageError;
 use crate::launch::LaunchError;
+use crate::on_stream::StreamError;
 use crate::processes::ProcessError;
 use crate::site::Site;
 use crate::team::TeamError;
@@ -59,6 +61,12 @@ pub enum Error {
     /// A host read or write outside a buffer.
     #[error(transparent)]
     Range(#[from] RangeError),
+    /// An operation on a stream was refused; nothing was enqueued.
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+    /// A capture or a graph was refused.
+    #[error(transparent)]
+    Graph(#[from] GraphError),
     /// A kernel of this PE met an error.
     #[error(transparent)]
     Device(Box<DeviceFault>),

@@ -2,8 +2,8 @@
 
 use crate::launch::Stale;
 use crate::site::Site;
+use rustc_hash::{FxHashMap, FxHashSet};
 use shmem::{Region, Serial};
-use std::collections::{HashMap, HashSet};
 
 /// The live objects of one PE, by serial.
 #[derive(Debug)]
@@ -11,11 +11,11 @@ pub(crate) struct Handles {
     world: u32,
     pe: u32,
     pes: u32,
-    symmetric: HashMap<Serial, Region>,
+    symmetric: FxHashMap<Serial, Region>,
     /// Where the symmetric ones were asked for.
-    sites: HashMap<Serial, Site>,
-    local: HashMap<Serial, Region>,
-    teams: HashSet<Serial>,
+    sites: FxHashMap<Serial, Site>,
+    local: FxHashMap<Serial, Region>,
+    teams: FxHashSet<Serial>,
 }
 
 impl Handles {

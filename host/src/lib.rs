@@ -10,6 +10,10 @@
 //! | `launch`, `macros` | [`collective_launch!`], [`launch!`]: kernels | `nvshmemx_collective_launch` |
 //! | `stream` | [`Stream`]: order on one PE, barriers on a stream | `nvshmemx_barrier_all_on_stream` |
 //! | `processes`, `job`, `layout`, `fds`, `board`, `wire` | PEs in several processes | bootstrap |
+//! | `stream`, `on_stream` | [`Stream`]: order on one PE, communication on a stream | `nvshmemx_putmem_on_stream`, .. |
+//! | `graph` | [`Graph`]: a stream's work, recorded and replayed | |
+//! | `foreign` | streams and memory of other libraries | |
+//! | `info`, `logging` | versions, settings, devices; log lines | `nvshmem-info` |
 //! | `error`, `fault` | [`Error`], [`DeviceFault`]: what went wrong, where | |
 //! | `backend` | GPUs through the CUDA driver; the simulator | |
 //!
@@ -49,15 +53,21 @@ mod contexts;
 mod error;
 mod fault;
 mod fds;
+mod foreign;
+mod graph;
 mod handles;
 mod heap;
 mod images;
+mod info;
 mod job;
 mod launch;
 mod layout;
+#[cfg(feature = "logging")]
+mod logging;
 mod macros;
 mod meetings;
 mod module;
+mod on_stream;
 mod pe;
 mod processes;
 mod rendezvous;
@@ -76,10 +86,15 @@ pub use config::{Backend, ConfigError};
 pub use contexts::Contexts;
 pub use error::Error;
 pub use fault::DeviceFault;
+pub use graph::{Graph, GraphError};
 pub use heap::{AllocRequest, HeapError};
 pub use images::ImageError;
+pub use info::{Info, Setting, Source, info, version};
 pub use launch::{Dim3, LaunchConfig, LaunchError, Stale};
+#[cfg(feature = "logging")]
+pub use logging::init_logging;
 pub use module::Module;
+pub use on_stream::{Here, StreamAction, StreamError, StreamWait};
 pub use pe::Pe;
 pub use processes::ProcessError;
 pub use shmem_bootstrap::BootstrapError;

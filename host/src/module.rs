@@ -68,7 +68,7 @@ impl Module {
         let ready = self.ready(name)?;
         self.session.check_resources(name, &ready, threads, &config)?;
         // What a collective kernel's entry takes behind its arguments; where an entry takes less, nobody looks.
-        let mut slot = config.stream_id().slot();
+        let mut slot = self.session.target(config.stream_id()).slot();
         let mut params: Vec<_> = params.iter().copied().chain([(&raw mut slot).cast()]).collect();
         self.session
             .enqueue(Cow::Owned(name.to_owned()), &ready, &config, &mut params, None)

@@ -156,6 +156,13 @@ impl Pe {
         self.session.launch(&config, &call)
     }
 
+    /// For shmem-perf: the driver's launches alone, after the checks of one.
+    #[doc(hidden)]
+    #[expect(clippy::needless_pass_by_value, reason = "as in `launch`")]
+    pub fn __launch_bare<K: Kernel>(&self, config: LaunchConfig<'_>, call: Call<K>, times: u32) -> Result<(), Error> {
+        self.session.launch_bare(&config, &call, times)
+    }
+
     /// The most blocks of this shape that a collective launch may have on this PE: those that are resident at once, divided
     /// by the PEs that share the device. `shared_bytes` is dynamic shared memory per block. Loads the kernel's package, so a
     /// program that uses kernels of several packages does well to ask before its first launch: loading beside a kernel that
@@ -204,6 +211,7 @@ impl Pe {
     #[track_caller]
     pub fn barrier_all(&self) -> Result<(), Error> {
         let site = Location::caller().into();
+        self.session.refuse_in_capture("Pe::barrier_all")?;
         self.session.wait_all()?;
         self.session.meet(CollectiveCall::Barrier, &site).map(drop)
     }

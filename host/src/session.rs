@@ -4,6 +4,7 @@ use crate::Error;
 use crate::backend::{Device, Halt, Marker, Stopwatch, StreamId, Watch};
 use crate::blocks::Blocks;
 use crate::collective::Call;
+use crate::graph::Recorded;
 use crate::handles::Handles;
 use crate::heap::Heap;
 use crate::launch::Kernels;
@@ -11,6 +12,7 @@ use crate::shared::Shared;
 use shmem::Serial;
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell, RefCell};
+use std::ffi::c_void;
 use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -38,6 +40,8 @@ pub(crate) struct Session {
     /// Buffers of this PE alone, so far.
     local: Cell<u64>,
     streams: RefCell<Vec<StreamState>>,
+    /// The capture that is under way.
+    pub(crate) capture: RefCell<Option<Recorded>>,
     /// The error that this PE returns from now on.
     error: OnceCell<Error>,
     closed: Cell<bool>,
@@ -49,8 +53,21 @@ struct StreamState {
     pending: u32,
     /// Their kernels, each once.
     kernels: Vec<Cow<'static, str>>,
+    /// How often it was seen idle.
+    drained: u64,
+    /// It is a caller's.
+    foreign: bool,
     /// No handle names it any more.
     unused: bool,
+    /// Its slot may be used by a graph until this stream has drained once more: how often it had.
+    lent_to: Option<(StreamId, u64)>,
+}
+
+impl StreamState {
+    /// Nobody has it, and nothing is on it.
+    fn is_free(&self) -> bool {
+        self.unused && self.pending == 0
+    }
 }
 
 /// Memory that was dropped, but that a stream may still use.
@@ -85,6 +102,7 @@ impl Session {
             contexts: Cell::new(1),
             local: Cell::new(0),
             streams: RefCell::new(vec![StreamState::default()]),
+            capture: RefCell::default(),
             dropped: RefCell::default(),
             error: OnceCell::new(),
             closed: Cell::new(false),
@@ -160,6 +178,7 @@ impl Session {
     /// row are not taken for one that hangs.
     pub(crate) fn wait(&self, stream: StreamId) -> Result<(), Error> {
         self.check()?;
+        self.refuse_wait_in_capture(stream)?;
         let pending = self.streams.borrow()[stream.0].pending;
         let limit = self
             .shared
@@ -175,6 +194,7 @@ impl Session {
         self.watched(limit, &what, |watch| self.device.wait(stream, watch))?;
         let state = &mut self.streams.borrow_mut()[stream.0];
         state.pending = 0;
+        state.drained += 1;
         state.kernels.clear();
         Ok(())
     }
@@ -188,6 +208,7 @@ impl Session {
 
     pub(crate) fn stopwatch(&self, stream: StreamId) -> Result<Box<dyn Stopwatch>, Error> {
         self.check()?;
+        self.refuse_in_capture("Stream::timed")?;
         self.device.stopwatch(stream)
     }
 
@@ -202,6 +223,22 @@ impl Session {
         if !state.kernels.contains(&kernel) {
             state.kernels.push(kernel);
         }
+    }
+
+    /// Counts launches of kernels that [`launched`](Self::launched) has named.
+    pub(crate) fn launched_more(&self, stream: StreamId, launches: u32) {
+        let state = &mut self.streams.borrow_mut()[stream.0];
+        state.pending = state.pending.saturating_add(launches);
+    }
+
+    /// How often the stream has been seen idle.
+    pub(crate) fn drained(&self, stream: StreamId) -> u64 {
+        self.streams.borrow()[stream.0].drained
+    }
+
+    /// Whether the stream has been seen idle since it was so for the `before`-th time.
+    pub(crate) fn has_drained(&self, stream: StreamId, before: u64) -> bool {
+        self.drained(stream) != before
     }
 
     fn kernels_in_flight(&self) -> String {
@@ -220,9 +257,13 @@ impl Session {
         self.check()?;
         let mut streams = self.streams.borrow_mut();
         // One with work on it would order the new stream's work behind it.
-        let idle = streams.iter().position(|stream| stream.unused && stream.pending == 0);
+        let free = |lent: &(StreamId, u64)| streams[lent.0.0].drained != lent.1;
+        let idle = streams
+            .iter()
+            .position(|stream| stream.is_free() && !stream.foreign && stream.lent_to.as_ref().is_none_or(free));
         if let Some(id) = idle {
             streams[id].unused = false;
+            streams[id].lent_to = None;
             return Ok(StreamId(id));
         }
         let id = self.device.new_stream()?;
@@ -230,8 +271,36 @@ impl Session {
         Ok(id)
     }
 
+    /// A number for a caller's stream.
+    ///
+    /// # Safety
+    /// `raw` is a live stream of the device's driver, until [`drop_stream`](Self::drop_stream).
+    pub(crate) unsafe fn adopt_stream(&self, raw: *mut c_void) -> Result<StreamId, Error> {
+        self.check()?;
+        let mut streams = self.streams.borrow_mut();
+        let place = streams.iter().position(|stream| stream.is_free() && stream.foreign);
+        // SAFETY: the caller's.
+        let id = unsafe { self.device.adopt_stream(raw, place.map(StreamId)) }?;
+        if place.is_none() {
+            streams.push(StreamState::default());
+        }
+        let state = &mut streams[id.0];
+        (state.foreign, state.unused) = (true, false);
+        Ok(id)
+    }
+
     pub(crate) fn drop_stream(&self, stream: StreamId) {
-        self.streams.borrow_mut()[stream.0].unused = true;
+        let state = &mut self.streams.borrow_mut()[stream.0];
+        state.unused = true;
+        if state.foreign {
+            self.device.release_stream(stream);
+        }
+    }
+
+    /// As [`drop_stream`](Self::drop_stream), for one whose slot a graph has that may still run on another stream.
+    pub(crate) fn drop_stream_after(&self, stream: StreamId, lent_to: Option<(StreamId, u64)>) {
+        self.streams.borrow_mut()[stream.0].lent_to = lent_to;
+        self.drop_stream(stream);
     }
 
     /// Queues memory to be freed once everything now on the PE's streams has run.

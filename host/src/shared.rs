@@ -100,6 +100,7 @@ impl Shared {
             Failure { pe, cause }
         });
         if first {
+            tracing::warn!(pe = failure.pe, cause = failure.cause, "the World has failed");
             self.platform.abort(failure.pe, &failure.cause);
             self.rendezvous.wake();
             self.meetings.wake();

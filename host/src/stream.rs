@@ -3,6 +3,7 @@
 use crate::backend::StreamId;
 use crate::session::Session;
 use crate::{Error, LaunchConfig, Team};
+use std::ffi::c_void;
 use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
@@ -37,6 +38,25 @@ impl Stream {
 
     pub(crate) fn id(&self) -> StreamId {
         self.id
+    }
+
+    /// The stream as the CUDA driver knows it, a `CUstream`, to enqueue other work on; null on the simulator. What is enqueued
+    /// so is ordered with the rest, but keeps no memory that is dropped.
+    ///
+    /// ```
+    /// # use shmem_host::{Backend, World};
+    /// World::builder().pes(1).backend(Backend::Sim).build()?.run(|pe| {
+    ///     assert!(pe.stream().as_raw().is_null());
+    ///     Ok::<(), shmem_host::Error>(())
+    /// })?;
+    /// # Ok::<(), shmem_host::Error>(())
+    /// ```
+    pub fn as_raw(&self) -> *mut c_void {
+        self.session.device.raw_stream(self.id)
+    }
+
+    pub(crate) fn session(&self) -> &Rc<Session> {
+        &self.session
     }
 
     /// Enqueues a barrier over all PEs: what follows on this stream, on any PE, comes after everything that is on the PEs'

@@ -3,6 +3,7 @@
 use crate::backend::{Platform, cuda, sim};
 use crate::collective::Turn;
 use crate::config::{Backend, Settings};
+use crate::info::Source;
 use crate::job::Job;
 use crate::processes::{Group, ProcessError, Processes};
 use crate::rendezvous::Round;
@@ -64,12 +65,14 @@ impl Builder {
     /// How many PEs. Default: as many as devices, on the simulator 4.
     pub fn pes(mut self, pes: u32) -> Self {
         self.settings.pes = Some(pes);
+        self.settings.from.pes = Source::Builder;
         self
     }
 
     /// Where kernels run. Default: [`Backend::Auto`].
     pub fn backend(mut self, backend: Backend) -> Self {
         self.settings.backend = backend;
+        self.settings.from.backend = Source::Builder;
         self
     }
 
@@ -77,12 +80,14 @@ impl Builder {
     /// the simulator 1 GiB.
     pub fn heap(mut self, bytes: u64) -> Self {
         self.settings.heap = Some(bytes);
+        self.settings.from.heap = Source::Builder;
         self
     }
 
     /// How long a wait may last, in a kernel or on the host; `None` is forever. Default: 30 s.
     pub fn time_limit(mut self, limit: Option<Duration>) -> Self {
         self.settings.time_limit = limit.filter(|limit| !limit.is_zero());
+        self.settings.from.time_limit = Source::Builder;
         self
     }
 
@@ -90,13 +95,19 @@ impl Builder {
     /// fast. Default: it does.
     pub fn check(mut self, check: bool) -> Self {
         self.settings.check = check;
+        self.settings.from.check = Source::Builder;
         self
     }
 
     /// Which of the possible orders the simulator takes. Default: 0.
     pub fn seed(mut self, seed: u64) -> Self {
         self.settings.seed = seed;
+        self.settings.from.seed = Source::Builder;
         self
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// Makes the World: finds the devices, reserves the heaps.
@@ -212,8 +223,7 @@ impl World {
     /// # Ok::<(), shmem_host::Error>(())
     /// ```
     pub fn from_env() -> Result<Self, Error> {
-        let text = |name: &str| std::env::var_os(name).map(|text| text.to_string_lossy().into_owned());
-        let mut settings = Settings::from_variables(text)?;
+        let mut settings = Settings::from_environment()?;
         let processes = match Job::from_env()? {
             None => None,
             Some(Job::Alone) => {

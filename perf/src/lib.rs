@@ -172,3 +172,11 @@ pub fn post(all: Collective, board: SymSlice<f64>, mine: f64) {
     }
     all.barrier(Warp, shmem::world());
 }
+
+/// What a launch costs that does nothing.
+#[kernel(collective, block = 32)]
+pub fn nothing(_all: Collective) {}
+
+/// The same with the arguments that kernels usually have.
+#[kernel(collective, block = 32)]
+pub fn nothing_of(_all: Collective, _dst: SymSlice<u32>, _src: SymSlice<u32>, _ready: SymSlice<SignalWord>, _n: u64) {}

@@ -2,6 +2,7 @@
 
 mod bandwidth;
 mod latency;
+mod launch;
 mod measure;
 
 use anyhow::ensure;
@@ -32,6 +33,9 @@ enum Bench {
     /// Barriers of the world.
     #[command(name = "barrier")]
     Barrier,
+    /// Collective launches back to back, beside the driver's own call; the same from a graph.
+    #[command(name = "launch")]
+    Launch,
 }
 
 #[derive(Args, Clone)]
@@ -112,6 +116,7 @@ fn main() -> anyhow::Result<()> {
             Bench::Pingpong => latency::pingpongs(&pe, print),
             Bench::GetLatency => latency::gets(&pe, print),
             Bench::Barrier => latency::world_barriers(&pe, print),
+            Bench::Launch => launch::back_to_back(&pe, print),
         }
     })
 }

@@ -10,7 +10,7 @@
 
 use crate::arch::{self, Space, Strength};
 use crate::team::{self, Target};
-use crate::{Pod, Sym, Zeroable};
+use crate::{KernelArg, Pod, Serial, Sym, Zeroable};
 
 /// A word that is set: 8 bytes. Not for data, so that a wait on a data word doesn't compile.
 #[derive(Clone, Copy, Debug)]
@@ -77,17 +77,21 @@ pub trait Action: Copy {
 /// Sets a signal.
 #[must_use = "an action does nothing by itself: pass it to put_signal or signal_op"]
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub struct Set {
     offset: u64,
     value: u64,
+    serial: Serial,
 }
 
 /// Adds to a counter.
 #[must_use = "an action does nothing by itself: pass it to put_signal or signal_op"]
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub struct Add {
     offset: u64,
     value: u64,
+    serial: Serial,
 }
 
 impl Action for Set {
@@ -110,6 +114,28 @@ impl Action for Add {
     const __ADDS: bool = true;
 }
 
+/// | action | its word |
+/// |---|---|
+/// | `Set` | `SignalWord` |
+/// | `Add` | `CounterWord` |
+macro_rules! arguments { ($($action:ident: $word:ty;)*) => { $(
+    // SAFETY: numbers, laid out alike on both sides; the launch checks the word.
+    unsafe impl KernelArg for $action {
+        #[cfg(not(target_arch = "nvptx64"))]
+        fn regions(&self, visit: &mut dyn FnMut(crate::Region)) {
+            visit(crate::Region::Symmetric {
+                offset: self.offset,
+                bytes: size_of::<$word>() as u64,
+                serial: self.serial,
+            });
+        }
+    }
+)* } }
+arguments! {
+    Set: SignalWord;
+    Add: CounterWord;
+}
+
 impl Sym<SignalWord> {
     /// The action that sets the signal to `value`.
     ///
@@ -126,6 +152,7 @@ impl Sym<SignalWord> {
         Set {
             offset: self.offset(),
             value,
+            serial: self.serial(),
         }
     }
 }
@@ -150,6 +177,7 @@ impl Sym<CounterWord> {
         Add {
             offset: self.offset(),
             value,
+            serial: self.serial(),
         }
     }
 }

@@ -112,6 +112,12 @@ impl<T> Sym<T> {
         self.offset
     }
 
+    /// The allocation that it was made for.
+    #[inline(always)]
+    pub(crate) fn serial(self) -> Serial {
+        self.serial
+    }
+
     /// Address of this PE's own copy.
     #[inline(always)]
     pub(crate) fn address(self) -> u64 {

@@ -3,6 +3,7 @@
 //! Every wait is bounded: past the world's time limit it is a fault ([`FaultKind::TimeLimit`](crate::fault::FaultKind)), and once a PE has failed it
 //! ends with [`FaultKind::PeerFailed`](crate::fault::FaultKind). Nothing hangs.
 
+use crate::KernelArg;
 use crate::arch::{self, Space, Strength};
 use crate::signal::{CounterWord, SignalWord};
 use crate::sym::Sym;
@@ -60,10 +61,14 @@ wait_words! {
 
 /// `word <relation> value`, as `eq(3)` or `ge(epoch)` make it.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub struct Condition<R, V> {
     pub(crate) value: V,
     relation: PhantomData<R>,
 }
+
+// SAFETY: its value, and nothing else.
+unsafe impl<R: Relation + 'static, V: KernelArg> KernelArg for Condition<R, V> {}
 
 /// A comparison as a type.
 pub trait Relation: Copy {

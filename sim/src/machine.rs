@@ -581,7 +581,9 @@ impl Machine for Lane {
         self.moves_data(at);
         let word = self.remote(to.pe, offset, bytes.into(), at);
         let _span = self.reach_span("p", true, to.pe, bytes.into(), at);
-        let checked = self.issue(Issue::P, to, at);
+        let address = self.world().memory.heaps.base(to.pe) as u64 + offset;
+        let again = self.order.borrow().has_fetched(address);
+        let checked = self.issue(Issue::P { again }, to, at);
         self.world()
             .net
             .p(self.origin(to.ctx, at, checked.as_ref()), word, value, bytes);
@@ -600,6 +602,8 @@ impl Machine for Lane {
         let value = self.world().net.g(origin, word, bytes);
         self.gets_answer(&origin, from.pe, bytes.into());
         self.end_if_failed();
+        let address = self.world().memory.heaps.base(from.pe) as u64 + offset;
+        self.check(|_, order| order.fetched(address));
         value
     }
 

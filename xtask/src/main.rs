@@ -7,6 +7,7 @@ mod gallery;
 mod mutants;
 mod ptx;
 mod setup;
+mod stub;
 mod test;
 
 use clap::{Parser, Subcommand, ValueEnum};
@@ -46,6 +47,8 @@ enum Task {
         #[arg(last = true)]
         arguments: Vec<String>,
     },
+    /// Prints settings with their sources, devices and versions.
+    Info,
     /// Runs every test: unit, doc, compile-fail, conformance on the simulator, PTX and SASS.
     Test {
         /// 10,000 seeds of every kernel, and each call that orders left out in turn: takes hours.
@@ -117,7 +120,20 @@ fn main() -> anyhow::Result<()> {
         Task::Test { full } => test::test(full),
         Task::Mutants { seeds, only, output } => mutants::mutants(seeds, only.as_deref(), output.as_deref()),
         Task::Gallery { seeds, reports, write } => gallery::gallery(seeds, reports, write),
+        Task::Info => info(),
         Task::Lint => test::lint(),
         Task::Bundle { names, output } => bundle::bundle(&names, &output),
     }
+}
+
+fn info() -> anyhow::Result<()> {
+    setup::setup(true)?;
+    command::run(&mut command::cargo(&[
+        "run",
+        "--quiet",
+        "--package",
+        "shmem-host",
+        "--example",
+        "info",
+    ]))
 }

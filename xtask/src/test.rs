@@ -1,7 +1,7 @@
 //! `cargo xtask test` and `cargo xtask lint`.
 
 use crate::command::{cargo, run};
-use crate::{mutants, ptx, setup};
+use crate::{mutants, ptx, setup, stub};
 
 /// Everything that can be tested on this machine. `full`: also over many seeds, and with calls left out.
 pub(crate) fn test(full: bool) -> anyhow::Result<()> {
@@ -35,5 +35,17 @@ pub(crate) fn lint() -> anyhow::Result<()> {
         "-D",
         "warnings",
     ]))?;
+    // What the workspace's own builds leave out, because it links libcuda.
+    let mut cust = cargo(&[
+        "clippy",
+        "--package",
+        "cust-interop",
+        "--features",
+        "cust",
+        "--",
+        "-D",
+        "warnings",
+    ]);
+    run(cust.env(stub::VARIABLE, stub::make()?))?;
     run(cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
 }

@@ -52,6 +52,11 @@ pub(crate) trait Device {
     /// The device in words, as in `NVIDIA H200 (device 0)`.
     fn name(&self) -> String;
 
+    /// The driver's number of it.
+    fn index(&self) -> Option<u32> {
+        None
+    }
+
     fn limits(&self) -> Limits;
 
     fn heap_base(&self) -> u64;
@@ -76,6 +81,18 @@ pub(crate) trait Device {
 
     fn new_stream(&self) -> Result<StreamId, Error>;
 
+    /// Takes in a caller's stream, as a new one or in the place of one that was released.
+    ///
+    /// # Safety
+    /// It is a live stream of this device's driver, until `release_stream`.
+    unsafe fn adopt_stream(&self, raw: *mut c_void, place: Option<StreamId>) -> Result<StreamId, Error>;
+
+    /// The caller's stream is named no more after this. It can still be waited for, as it is now.
+    fn release_stream(&self, stream: StreamId);
+
+    /// The driver's name of it; null where there is no driver.
+    fn raw_stream(&self, stream: StreamId) -> *mut c_void;
+
     /// Waits until everything on the stream has run, and looks whether a kernel met an error.
     fn wait(&self, stream: StreamId, watch: &Watch<'_>) -> Result<(), Halt>;
 
@@ -98,6 +115,20 @@ pub(crate) trait Device {
 
     /// Enqueues. Everything has been checked that this crate checks.
     fn launch(&self, launch: Launch<'_>) -> Result<(), Error>;
+
+    /// Enqueues a cooperative launch as often, with nothing in between.
+    fn launch_often(&self, launch: Launch<'_>, times: u32) -> Result<(), Error>;
+
+    /// From now on, what is launched on this stream, which is idle, is recorded rather than run.
+    fn begin_capture(&self, stream: StreamId) -> Result<(), Error>;
+
+    /// What was launched on the stream since, ready to run. The stream is an ordinary one again, also after an error.
+    fn end_capture(&self, stream: StreamId) -> Result<GraphId, Error>;
+
+    fn launch_graph(&self, graph: GraphId, stream: StreamId) -> Result<(), Error>;
+
+    /// The graph is launched no more; it may still run.
+    fn drop_graph(&self, graph: GraphId);
 
     /// The error that this PE must return because some kernel of the World failed, if one has.
     fn failure(&self) -> Option<Error>;
@@ -137,6 +168,9 @@ impl StreamId {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FunctionId(pub(crate) usize);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct GraphId(pub(crate) usize);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ModuleId(pub(crate) usize);

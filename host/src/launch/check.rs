@@ -93,7 +93,7 @@ impl Session {
             .into());
         }
         if config.collective {
-            let (stream, most) = (config.stream_id().0, GRID_SLOTS);
+            let (stream, most) = (self.target(config.stream_id()).0, GRID_SLOTS);
             if stream >= most {
                 let kernel = kernel();
                 return Err(LaunchError::TooManyStreams { kernel, stream, most }.into());

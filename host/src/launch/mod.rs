@@ -11,11 +11,11 @@ use crate::Error;
 use crate::backend::{KernelInfo, Lane, Launch, Loaded, Shape};
 use crate::session::Session;
 use check::{check_bounds, check_kernel};
+use rustc_hash::FxHashMap;
 use shmem::{Call, Kernel};
 use std::any::TypeId;
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::ffi::c_void;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// The kernels that are ready on a PE, so that a launch only looks them up.
 #[derive(Default)]
 pub(crate) struct Kernels {
-    ready: RefCell<HashMap<TypeId, Rc<Ready>>>,
+    ready: RefCell<FxHashMap<TypeId, Rc<Ready>>>,
     /// Where the arguments of the launch lie that is under way.
     params: RefCell<Vec<*mut c_void>>,
 }
@@ -58,6 +58,12 @@ impl Session {
         let _ = self.ready::<shmem_device::barrier_all>();
         let _ = self.ready::<shmem_device::team_barrier>();
         let _ = self.ready::<shmem_device::team_sync>();
+        self.load_stream_kernels();
+    }
+
+    /// Loads a kernel ahead of its first launch. Where that fails, the launch says why.
+    pub(crate) fn load_ahead<K: Kernel>(&self) {
+        let _ = self.ready::<K>();
     }
 
     pub(crate) fn launch<K: Kernel>(&self, config: &LaunchConfig<'_>, call: &Call<K>) -> Result<(), Error> {
@@ -68,7 +74,8 @@ impl Session {
         let ready = self.ready::<K>()?;
         self.check_resources(info.name, &ready, threads, config)?;
         self.check_handles(info.name, |visit| K::regions(&args, visit))?;
-        let mut slot = config.stream_id().slot();
+        self.record_regions(config.stream_id(), info.name, |visit| K::regions(&args, visit));
+        let mut slot = self.target(config.stream_id()).slot();
         let mut params = self.kernels.params.borrow_mut();
         params.clear();
         K::addresses(&args, &mut |argument| params.push(argument.cast_mut().cast()));
@@ -88,6 +95,45 @@ impl Session {
         )
     }
 
+    /// Launches as often with the device's own call alone, after the checks of one launch: what a launch is measured against.
+    pub(crate) fn launch_bare<K: Kernel>(
+        &self,
+        config: &LaunchConfig<'_>,
+        call: &Call<K>,
+        times: u32,
+    ) -> Result<(), Error> {
+        self.check()?;
+        self.refuse_in_capture("a bare launch")?;
+        let info = const { &KernelInfo::of::<K>() };
+        let (threads, args) = (self.check_shape(info.name, config)?, K::copied(call.args()));
+        let ready = self.ready::<K>()?;
+        self.check_resources(info.name, &ready, threads, config)?;
+        let stream = config.stream_id();
+        let mut slot = stream.slot();
+        let mut params = vec![];
+        K::addresses(&args, &mut |argument| params.push(argument.cast_mut().cast()));
+        params.push((&raw mut slot).cast());
+        let lane = || -> Lane {
+            let arguments = Arguments::<K>(K::copied(&args));
+            Arc::new(move || K::run(arguments.copied(), slot))
+        };
+        let launch = Launch {
+            function: ready.loaded.function,
+            stream,
+            grid: config.grid.axes(),
+            block: config.block.axes(),
+            shared_bytes: config.shared_bytes,
+            cluster: config.cluster,
+            cooperative: config.collective,
+            params: &mut params,
+            hosted: Some((info, &lane)),
+        };
+        self.device.launch_often(launch, times)?;
+        self.launched(stream, Cow::Borrowed(info.name));
+        self.launched_more(stream, times.saturating_sub(1));
+        Ok(())
+    }
+
     /// Enqueues a launch that has been checked.
     pub(crate) fn enqueue(
         &self,
@@ -97,7 +143,7 @@ impl Session {
         params: &mut [*mut c_void],
         hosted: Option<(&KernelInfo, &dyn Fn() -> Lane)>,
     ) -> Result<(), Error> {
-        let stream = config.stream_id();
+        let stream = self.target(config.stream_id());
         let launch = Launch {
             function: ready.loaded.function,
             stream,
@@ -109,10 +155,15 @@ impl Session {
             params,
             hosted,
         };
+        tracing::debug!(pe = self.pe, kernel = %name, stream = stream.0, grid = %config.grid, block = %config.block, "launch");
         self.device
             .launch(launch)
             .map_err(|e| if e.is_fatal() { self.fatal(e) } else { e })?;
-        self.launched(stream, name);
+        if stream == config.stream_id() {
+            self.launched(stream, name);
+        } else {
+            self.recorded(name);
+        }
         Ok(())
     }
 

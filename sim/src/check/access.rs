@@ -95,6 +95,8 @@ pub(crate) struct Access {
     pub(crate) counter: Option<u64>,
     /// It goes through a NIC, whose atomics and those of GPUs are not atomic with each other.
     pub(crate) network: bool,
+    /// Of a p: its lane has read the word before, and may write what follows from that.
+    pub(crate) again: bool,
     /// It is the signal of a put_signal.
     pub(crate) tail: bool,
     /// It has written over what another access of a kernel wrote.
@@ -131,11 +133,13 @@ pub(crate) fn conflict(earlier: &Access, later: &Access) -> bool {
         return false;
     }
     match (a, b) {
-        // Rule 8: one writer at a time; and which p comes last is unknown.
-        (SignalSet, SignalSet | SignalAdd | StrongStore) | (SignalAdd | StrongStore, SignalSet) | (P, P) => true,
+        // Rule 8: one writer at a time.
+        (SignalSet, SignalSet | SignalAdd | StrongStore) | (SignalAdd | StrongStore, SignalSet) => true,
         (Atomic, Atomic) => earlier.network != later.network,
         // A put of a word that somebody waits for.
         (Put, StrongLoad) | (StrongLoad, Put) => false,
+        // Any may win where several threads write, but not where one of them writes a sum of what it has read.
+        (P, P) => earlier.lane == later.lane || earlier.again || later.again,
         // Whoever has heard of the p meant to read it; else it is polling.
         (P, G) => earlier.issued_before(later),
         (G, P) => later.issued_before(earlier),

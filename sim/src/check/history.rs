@@ -201,6 +201,7 @@ impl History {
                 heard: None,
                 counter: None,
                 network: false,
+                again: false,
                 tail: false,
                 over: Cell::new(false),
                 adders: None,

@@ -87,7 +87,10 @@ pub(crate) enum Issue {
         nbi: bool,
     },
     PutSignal,
-    P,
+    P {
+        /// Its lane has read the word by g.
+        again: bool,
+    },
     /// A PE tells another that it is at a sync or barrier.
     Sync {
         relaxed: bool,
@@ -339,7 +342,7 @@ impl Checker {
         let what = match issue {
             Issue::Put { .. } => What::Put,
             Issue::PutSignal => What::PutSignal,
-            Issue::P => What::P,
+            Issue::P { .. } => What::P,
             Issue::Sync { .. } => What::Sync,
             Issue::SignalSet { .. } | Issue::TailSet => What::SignalSet,
             Issue::SignalAdd { .. } | Issue::TailAdd => What::SignalAdd,
@@ -378,6 +381,7 @@ impl Checker {
                 // Whoever has the old value knows that the word has changed.
                 let fetches = matches!(issue, Issue::Atomic { fetches: true, .. });
                 made.network = matches!(issue, Issue::Atomic { network: true, .. });
+                made.again = issue == (Issue::P { again: true });
                 made.channel = (!fetches).then_some(channel);
                 let mut release = known_fence(order);
                 if let Some(clock) = &order.fenced_memory {
@@ -644,6 +648,7 @@ fn plain(order: &Order, what: What, at: At) -> Access {
         heard: None,
         counter: None,
         network: false,
+        again: false,
         tail: false,
         over: Cell::new(false),
         adders: None,

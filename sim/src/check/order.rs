@@ -49,6 +49,9 @@ pub(crate) struct Order {
     /// Its last accesses: what, where, in which epoch, and the number under which it is remembered.
     pub(crate) recent: [(What, At, u32, u32); 4],
     pub(crate) next_recent: usize,
+    /// Words that it has last read by g, by address.
+    fetched: [u64; 4],
+    next_fetched: usize,
 }
 
 impl Order {
@@ -65,6 +68,8 @@ impl Order {
             part: (0, 0),
             recent: [(What::Load, Location::caller(), 0, 0); 4],
             next_recent: 0,
+            fetched: [0; 4],
+            next_fetched: 0,
         }
     }
 
@@ -78,6 +83,16 @@ impl Order {
         }
         self.last.push((channel, epoch));
         (0, epoch)
+    }
+
+    /// It has read a word by g.
+    pub(crate) fn fetched(&mut self, address: u64) {
+        self.fetched[self.next_fetched] = address;
+        self.next_fetched = (self.next_fetched + 1) % self.fetched.len();
+    }
+
+    pub(crate) fn has_fetched(&self, address: u64) -> bool {
+        self.fetched.contains(&address)
     }
 
     /// It puts nothing in the put_signal that begins.

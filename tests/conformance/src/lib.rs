@@ -35,6 +35,7 @@ pub mod registers;
 pub mod scalar;
 pub mod shared;
 pub mod signal;
+pub mod stream;
 pub mod team;
 pub mod thread;
 pub mod vector;

@@ -43,6 +43,7 @@ pub fn cases() -> Vec<Case> {
         crate::cluster::CASES,
         crate::mbarrier::CASES,
         crate::litmus::CASES,
+        crate::stream::CASES,
     ]
     .concat()
 }

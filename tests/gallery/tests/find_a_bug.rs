@@ -30,17 +30,28 @@ fn fixed() {
     inbox.load(63 - thread::index());
 }
 
+/// A line without what a change of the schedule changes: which PE and thread it was, and where in the heap.
+fn plain(line: &str) -> String {
+    let mut words: Vec<&str> = line.split_whitespace().collect();
+    for i in 1..words.len() {
+        if matches!(words[i - 1], "PE" | "thread" | "offset") {
+            words[i] = "n";
+        }
+    }
+    words.join(" ")
+}
+
 /// Every line of a text is in the page.
 #[track_caller]
 fn assert_shown(text: &str) {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/find-a-bug.md");
-    let page = std::fs::read_to_string(page).unwrap();
+    let page: Vec<String> = std::fs::read_to_string(page).unwrap().lines().map(plain).collect();
     for line in text
         .replace("tests/gallery/tests/find_a_bug.rs", "tests/shift.rs")
         .lines()
     {
         assert!(
-            page.contains(line.trim_end()),
+            page.contains(&plain(line)),
             "docs/src/find-a-bug.md lacks the line\n{line}\nof\n{text}"
         );
     }

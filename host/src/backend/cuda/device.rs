@@ -2,20 +2,23 @@
 
 use super::driver::{Address, Driver, out};
 use super::error::CudaError;
+use super::graph::Graphs;
 use super::poll::{poll, settle};
 use super::{Cuda, Gpu, Module, cluster, module};
-use crate::Error;
-use crate::backend::{Device, FunctionId, Halt, KernelInfo, Launch, Limits, Loaded, Marker, ModuleId};
+use crate::backend::{Device, FunctionId, GraphId, Halt, KernelInfo, Launch, Limits, Loaded, Marker, ModuleId};
 use crate::backend::{Shape, Stopwatch, StreamId, Watch};
 use crate::fault::DeviceFault;
 use crate::images::ImageError;
+use crate::{Error, StreamError};
 use cudarc::driver::sys::{CUevent, CUevent_flags, CUfunction, CUfunction_attribute, CUmemAllocationHandleType};
 use cudarc::driver::sys::{CUmemAllocationType, CUmemLocation, CUmemLocationType, CUmemPool_attribute};
 use cudarc::driver::sys::{CUmemPoolProps, CUmemoryPool, CUstream};
 use shmem::fault::FaultKind;
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
+use std::ffi::c_void;
 use std::ptr;
+use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -26,12 +29,21 @@ const SHARED_BYTES: u32 = 48 << 10;
 pub(super) struct CudaDevice {
     cuda: Arc<Cuda>,
     pe: u32,
-    streams: RefCell<Vec<CUstream>>,
+    streams: RefCell<Vec<Queue>>,
     /// For copies and zeroing: not behind the user's kernels.
     service: CUstream,
     pool: CUmemoryPool,
     buffers: RefCell<HashSet<u64>>,
     functions: RefCell<Vec<Function>>,
+    graphs: RefCell<Graphs>,
+}
+
+#[derive(Clone)]
+enum Queue {
+    Own(CUstream),
+    Caller(CUstream),
+    /// A caller's that was released: the end of what was on it. None where the context is lost.
+    Gone(Option<Rc<EventMark>>),
 }
 
 struct Function {
@@ -49,11 +61,12 @@ impl CudaDevice {
         Ok(Self {
             cuda,
             pe,
-            streams: RefCell::new(vec![stream]),
+            streams: RefCell::new(vec![Queue::Own(stream)]),
             service,
             pool,
             buffers: RefCell::default(),
             functions: RefCell::default(),
+            graphs: RefCell::default(),
         })
     }
 
@@ -66,7 +79,11 @@ impl CudaDevice {
     }
 
     fn stream(&self, stream: StreamId) -> CUstream {
-        self.streams.borrow()[stream.0]
+        match self.streams.borrow()[stream.0] {
+            Queue::Own(stream) | Queue::Caller(stream) => stream,
+            // Nobody has a handle of it to launch with.
+            Queue::Gone(_) => ptr::null_mut(),
+        }
     }
 
     fn service_is_idle(&self) -> Result<bool, CudaError> {
@@ -112,6 +129,10 @@ impl CudaDevice {
 impl Device for CudaDevice {
     fn name(&self) -> String {
         self.gpu().describe()
+    }
+
+    fn index(&self) -> Option<u32> {
+        Some(self.gpu().device as u32)
     }
 
     fn limits(&self) -> Limits {
@@ -185,14 +206,45 @@ impl Device for CudaDevice {
 
     fn new_stream(&self) -> Result<StreamId, Error> {
         let mut streams = self.streams.borrow_mut();
-        streams.push(self.gpu().new_stream()?);
+        streams.push(Queue::Own(self.gpu().new_stream()?));
         Ok(StreamId(streams.len() - 1))
     }
 
+    unsafe fn adopt_stream(&self, raw: *mut c_void, place: Option<StreamId>) -> Result<StreamId, Error> {
+        let (pe, gpu, raw) = (self.pe, self.gpu(), raw.cast());
+        // SAFETY: the caller's.
+        if !unsafe { gpu.owns(raw) }? {
+            let device = gpu.describe();
+            return Err(StreamError::OtherContext { pe, device }.into());
+        }
+        let mut streams = self.streams.borrow_mut();
+        let id = place.unwrap_or(StreamId(streams.len()));
+        let count = streams.len().max(id.0 + 1);
+        streams.resize(count, Queue::Gone(None));
+        streams[id.0] = Queue::Caller(raw);
+        Ok(id)
+    }
+
+    fn release_stream(&self, stream: StreamId) {
+        let end = EventMark::new(self.driver(), CUevent_flags::CU_EVENT_DISABLE_TIMING);
+        let end = end.and_then(|end| end.record(self.stream(stream)).map(|()| end));
+        self.streams.borrow_mut()[stream.0] = Queue::Gone(end.ok().map(Rc::new));
+    }
+
+    fn raw_stream(&self, stream: StreamId) -> *mut c_void {
+        self.stream(stream).cast()
+    }
+
     fn wait(&self, stream: StreamId, watch: &Watch<'_>) -> Result<(), Halt> {
-        let stream = self.stream(stream);
-        // SAFETY: the stream is this PE's, and its context current.
-        poll(watch, || unsafe { self.driver().stream_is_idle(stream) })?;
+        let queue = self.streams.borrow()[stream.0].clone();
+        match queue {
+            Queue::Own(stream) | Queue::Caller(stream) => {
+                // SAFETY: the stream is live, and its context current.
+                poll(watch, || unsafe { self.driver().stream_is_idle(stream) })
+            }
+            Queue::Gone(Some(end)) => poll(watch, || Ok(end.reached())),
+            Queue::Gone(None) => Ok(()),
+        }?;
         match (self.failure(), self.cuda.pages[self.pe as usize].fault()) {
             (Some(error), _) => Err(Halt::Error(error)),
             (None, Some(_)) => Err(Halt::WorldFailed),
@@ -201,6 +253,9 @@ impl Device for CudaDevice {
     }
 
     fn mark(&self, stream: StreamId) -> Result<Box<dyn Marker>, Error> {
+        if let Queue::Gone(Some(end)) = &self.streams.borrow()[stream.0] {
+            return Ok(Box::new(end.clone()));
+        }
         let mark = EventMark::new(self.driver(), CUevent_flags::CU_EVENT_DISABLE_TIMING)?;
         mark.record(self.stream(stream))?;
         Ok(Box::new(mark))
@@ -317,6 +372,34 @@ impl Device for CudaDevice {
         Ok(())
     }
 
+    fn launch_often(&self, launch: Launch<'_>, times: u32) -> Result<(), Error> {
+        let function = self.function(launch.function, launch.shared_bytes)?;
+        let ([gx, gy, gz], [bx, by, bz], shared) = (launch.grid, launch.block, launch.shared_bytes);
+        let (driver, stream, params) = (self.driver(), self.stream(launch.stream), launch.params.as_mut_ptr());
+        for _ in 0..times {
+            // SAFETY: as in `launch`.
+            unsafe { driver.cuLaunchCooperativeKernel(function, gx, gy, gz, bx, by, bz, shared, stream, params) }?;
+        }
+        Ok(())
+    }
+
+    fn begin_capture(&self, stream: StreamId) -> Result<(), Error> {
+        Ok(Graphs::begin(self.driver(), self.stream(stream))?)
+    }
+
+    fn end_capture(&self, stream: StreamId) -> Result<GraphId, Error> {
+        let mut graphs = self.graphs.borrow_mut();
+        Ok(graphs.end(self.driver(), self.stream(stream))?)
+    }
+
+    fn launch_graph(&self, graph: GraphId, stream: StreamId) -> Result<(), Error> {
+        Ok(self.graphs.borrow().launch(self.driver(), graph, self.stream(stream))?)
+    }
+
+    fn drop_graph(&self, graph: GraphId) {
+        self.graphs.borrow_mut().destroy(self.driver(), graph);
+    }
+
     fn failure(&self) -> Option<Error> {
         let fault = |pe: u32| {
             self.cuda.pages[pe as usize]
@@ -350,6 +433,7 @@ impl Drop for CudaDevice {
         if self.cuda.abandoned.load(Ordering::Relaxed) {
             return;
         }
+        self.graphs.take().destroy_all(self.driver());
         // Refusals mean that the context is lost, and everything with it.
         for address in self.buffers.take() {
             // SAFETY: from this PE's pool, and no kernel runs any more.
@@ -357,7 +441,11 @@ impl Drop for CudaDevice {
         }
         // SAFETY: this PE's, and nothing of it is in use any more.
         let _ = unsafe { self.driver().cuMemPoolDestroy(self.pool) };
-        for stream in self.streams.take().into_iter().chain([self.service]) {
+        let own = |queue| match queue {
+            Queue::Own(stream) => Some(stream),
+            Queue::Caller(_) | Queue::Gone(_) => None,
+        };
+        for stream in self.streams.take().into_iter().filter_map(own).chain([self.service]) {
             // SAFETY: as above.
             let _ = unsafe { self.driver().cuStreamDestroy_v2(stream) };
         }
@@ -408,6 +496,12 @@ impl Marker for EventMark {
     fn reached(&self) -> bool {
         // SAFETY: the event is live.
         unsafe { self.driver.event_is_reached(self.event) }
+    }
+}
+
+impl Marker for Rc<EventMark> {
+    fn reached(&self) -> bool {
+        self.as_ref().reached()
     }
 }
 

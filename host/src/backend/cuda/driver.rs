@@ -6,8 +6,8 @@
 
 use super::error::CudaError;
 use cudarc::driver::sys::{self, CUcontext, CUdevice, CUdevice_attribute, CUevent, CUfunction, CUfunction_attribute};
+use cudarc::driver::sys::{CUgraph, CUgraphExec, CUlaunchConfig, CUmodule, CUstream, CUstreamCaptureMode};
 use cudarc::driver::sys::{CUjit_option, CUmemAccessDesc, CUmemAllocationGranularity_flags, CUmemAllocationProp};
-use cudarc::driver::sys::{CUlaunchConfig, CUmodule, CUstream};
 use cudarc::driver::sys::{CUmemGenericAllocationHandle, CUmemPool_attribute, CUmemPoolProps, CUmemoryPool};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::fmt;
@@ -65,6 +65,7 @@ macro_rules! driver {
 driver! {
     checked {
         fn cuInit(flags: c_uint);
+        fn cuDriverGetVersion(version: Out<c_int>);
         fn cuDeviceGetCount(count: Out<c_int>);
         fn cuDeviceGet(device: Out<CUdevice>, ordinal: c_int);
         fn cuDeviceGetName(name: Out<c_char>, len: c_int, device: CUdevice);
@@ -105,6 +106,14 @@ driver! {
 
         fn cuStreamCreate(stream: Out<CUstream>, flags: c_uint);
         fn cuStreamDestroy_v2(stream: CUstream);
+        fn cuStreamGetCtx(stream: CUstream, context: Out<CUcontext>);
+        fn cuStreamBeginCapture_v2(stream: CUstream, mode: CUstreamCaptureMode);
+        fn cuStreamEndCapture(stream: CUstream, graph: Out<CUgraph>);
+        fn cuGraphInstantiateWithFlags(exec: Out<CUgraphExec>, graph: CUgraph, flags: c_ulonglong);
+        fn cuGraphUpload(exec: CUgraphExec, stream: CUstream);
+        fn cuGraphLaunch(exec: CUgraphExec, stream: CUstream);
+        fn cuGraphExecDestroy(exec: CUgraphExec);
+        fn cuGraphDestroy(graph: CUgraph);
         fn cuEventCreate(event: Out<CUevent>, flags: c_uint);
         fn cuEventRecord(event: CUevent, stream: CUstream);
         fn cuEventDestroy_v2(event: CUevent);

@@ -44,6 +44,23 @@ impl Gpu {
         Ok(count)
     }
 
+    /// A device in words, without a context.
+    pub(super) fn summary(driver: &Driver, ordinal: i32) -> Result<String, CudaError> {
+        let (mut device, mut memory) = (0, 0);
+        // SAFETY: the driver is initialised, and says so where there is no such device.
+        unsafe { driver.cuDeviceGet(out(&mut device), ordinal) }?;
+        // SAFETY: the device exists.
+        unsafe { driver.cuDeviceTotalMem_v2(out(&mut memory), device) }?;
+        let get = |attribute| attribute_of(driver, device, attribute);
+        let major = get(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+        let minor = get(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+        let multiprocessors = get(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+        let (name, gigabytes) = (name(driver, device)?, memory >> 30);
+        Ok(format!(
+            "{name} (device {ordinal}): sm_{major}{minor}, {multiprocessors} multiprocessors, {gigabytes} GiB"
+        ))
+    }
+
     pub(super) fn open(driver: &'static Driver, ordinal: i32) -> Result<Self, CudaError> {
         let mut device = 0;
         // SAFETY: the driver is initialised, and says so where there is no such device.
@@ -139,6 +156,17 @@ impl Gpu {
         // SAFETY: a context is current.
         unsafe { self.driver.cuStreamCreate(out(&mut stream), NON_BLOCKING) }?;
         Ok(stream)
+    }
+
+    /// Whether the stream is of this context, which is current.
+    ///
+    /// # Safety
+    /// The stream is live, or null.
+    pub(super) unsafe fn owns(&self, stream: CUstream) -> Result<bool, CudaError> {
+        let mut context = ptr::null_mut();
+        // SAFETY: the caller's.
+        unsafe { self.driver.cuStreamGetCtx(stream, out(&mut context)) }?;
+        Ok(context == self.context)
     }
 
     /// Whether kernels of this device reach the other's memory by load and store.

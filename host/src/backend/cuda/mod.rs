@@ -8,6 +8,7 @@
 //! | `page` | fault records in host memory |
 //! | `module` | PTX with a PE's state |
 //! | `device` | what one PE holds: streams, buffers, functions |
+//! | `graph` | captures |
 //! | `timeline` | what kernels recorded of their calls |
 //! | `poll` | waits that can be ended |
 
@@ -16,6 +17,7 @@ mod device;
 mod driver;
 mod error;
 mod gpu;
+mod graph;
 mod heap;
 mod module;
 mod page;
@@ -57,6 +59,21 @@ impl Devices {
                 count: count as u32,
             }),
         }
+    }
+}
+
+impl Devices {
+    /// The devices in words.
+    pub(crate) fn describe(&self) -> Result<Vec<String>, CudaError> {
+        (0..self.count).map(|i| Gpu::summary(self.driver, i as i32)).collect()
+    }
+
+    /// CUDA version of the driver, where there is one.
+    pub(crate) fn driver_version() -> Option<(u32, u32)> {
+        let (driver, mut version) = (Driver::find().ok()?, 0);
+        // SAFETY: the driver is there.
+        unsafe { driver.cuDriverGetVersion(driver::out(&mut version)) }.ok()?;
+        Some((version as u32 / 1000, version as u32 % 1000 / 10))
     }
 }
 

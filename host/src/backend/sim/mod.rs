@@ -3,19 +3,21 @@
 mod memory;
 
 use super::{
-    Device, FunctionId, Halt, KernelInfo, Launch, Limits, Loaded, Marker, ModuleId, Platform, Shape, Stopwatch,
-    StreamId, Watch,
+    Device, FunctionId, GraphId, Halt, KernelInfo, Launch, Limits, Loaded, Marker, ModuleId, Platform, Shape,
+    Stopwatch, StreamId, Watch,
 };
 use crate::collective::CollectiveError;
 use crate::config::{ConfigError, Settings};
 use crate::fault::DeviceFault;
 use crate::images::ImageError;
 use crate::processes::{Group, ProcessError};
-use crate::{Error, HeapError};
+use crate::{Error, HeapError, StreamError};
 use memory::{Buffer, load, store};
 use shmem_sim::{Config, Engine, Failure, KernelJob, Processes, SimError};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::ffi::c_void;
+use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -102,6 +104,7 @@ impl Platform for Sim {
             streams,
             buffers: RefCell::default(),
             functions: Cell::new(0),
+            graphs: RefCell::default(),
         }))
     }
 
@@ -136,6 +139,15 @@ struct SimDevice {
     streams: RefCell<Vec<shmem_sim::StreamId>>,
     buffers: RefCell<HashMap<u64, Buffer>>,
     functions: Cell<usize>,
+    graphs: RefCell<Graphs>,
+}
+
+/// Launches that were recorded.
+#[derive(Default)]
+struct Graphs {
+    under_way: HashMap<usize, Vec<KernelJob>>,
+    made: HashMap<GraphId, Vec<KernelJob>>,
+    next: usize,
 }
 
 impl SimDevice {
@@ -246,6 +258,17 @@ impl Device for SimDevice {
         Ok(StreamId(streams.len() - 1))
     }
 
+    unsafe fn adopt_stream(&self, _raw: *mut c_void, _place: Option<StreamId>) -> Result<StreamId, Error> {
+        let (pe, backend) = (self.pe, self.sim.name());
+        Err(StreamError::NotOnThisBackend { pe, backend }.into())
+    }
+
+    fn release_stream(&self, _stream: StreamId) {}
+
+    fn raw_stream(&self, _stream: StreamId) -> *mut c_void {
+        ptr::null_mut()
+    }
+
     fn wait(&self, stream: StreamId, _watch: &Watch<'_>) -> Result<(), Halt> {
         let waited = self.sim.engine.wait(self.pe, self.stream(stream));
         waited.map_err(|failure| Halt::Error(self.error(failure)))
@@ -302,6 +325,17 @@ impl Device for SimDevice {
         Ok(blocks.max(shape.cluster))
     }
 
+    fn launch_often(&self, launch: Launch<'_>, times: u32) -> Result<(), Error> {
+        let Launch { params, hosted, .. } = launch;
+        (0..times).try_for_each(|_| {
+            self.launch(Launch {
+                params: &mut *params,
+                hosted,
+                ..launch
+            })
+        })
+    }
+
     fn launch(&self, launch: Launch<'_>) -> Result<(), Error> {
         let (kernel, lane) = launch.hosted.ok_or(ImageError::NotOnThisBackend { backend: "sim" })?;
         let job = KernelJob {
@@ -315,7 +349,34 @@ impl Device for SimDevice {
             collective: launch.cooperative,
             lane: lane(),
         };
+        if let Some(jobs) = self.graphs.borrow_mut().under_way.get_mut(&launch.stream.0) {
+            jobs.push(job);
+            return Ok(());
+        }
         self.submit(launch.stream, job)
+    }
+
+    fn begin_capture(&self, stream: StreamId) -> Result<(), Error> {
+        self.graphs.borrow_mut().under_way.insert(stream.0, vec![]);
+        Ok(())
+    }
+
+    fn end_capture(&self, stream: StreamId) -> Result<GraphId, Error> {
+        let graphs = &mut *self.graphs.borrow_mut();
+        let (id, jobs) = (GraphId(graphs.next), graphs.under_way.remove(&stream.0));
+        graphs.next += 1;
+        graphs.made.insert(id, jobs.unwrap_or_default());
+        Ok(id)
+    }
+
+    fn launch_graph(&self, graph: GraphId, stream: StreamId) -> Result<(), Error> {
+        let graphs = self.graphs.borrow();
+        let mut jobs = graphs.made[&graph].iter().cloned();
+        jobs.try_for_each(|job| self.submit(stream, job))
+    }
+
+    fn drop_graph(&self, graph: GraphId) {
+        self.graphs.borrow_mut().made.remove(&graph);
     }
 
     fn failure(&self) -> Option<Error> {

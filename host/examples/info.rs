@@ -1,0 +1,6 @@
+//! Prints settings, devices and versions: what `cargo xtask info` runs.
+
+fn main() -> Result<(), shmem_host::Error> {
+    print!("{}", shmem_host::info()?);
+    Ok(())
+}

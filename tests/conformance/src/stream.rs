@@ -1,0 +1,265 @@
+//! Communication in stream order, called by the host; the same from graphs.
+use shmem::prelude::*;
+
+/// Adds the number of blocks to the first element, once all of them are there.
+#[kernel(collective)]
+pub fn meet_and_count(all: Collective, x: Global<u64>) {
+    all.grid().sync();
+    if Block.id() == 0 && Block.leader() {
+        x.store(0, x.load(0) + u64::from(thread::grid_size()));
+    }
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+mod host {
+    use super::*;
+    use crate::suite::{Case, noise};
+    use anyhow::ensure;
+    use shmem::bytemuck;
+    use shmem_host::{LaunchConfig, Pe, Stream, collective_launch};
+
+    pub const CASES: &[Case] = &[
+        Case {
+            name: "puts and gets on a stream, of every width and shape",
+            run: transfers,
+        },
+        Case {
+            name: "put_signal and signal_wait on a stream",
+            run: signals,
+        },
+        Case {
+            name: "counters on a stream",
+            run: counters,
+        },
+        Case {
+            name: "a ring of puts on a stream, by syncs and barriers alone",
+            run: ring,
+        },
+        Case {
+            name: "a graph of puts, kernels and barriers, replayed",
+            run: replayed,
+        },
+        Case {
+            name: "graphs on several streams",
+            run: graphs_in_turn,
+        },
+        Case {
+            name: "a pipeline over two streams",
+            run: two_streams,
+        },
+    ];
+
+    fn transfers(pe: &Pe) -> anyhow::Result<()> {
+        moves::<u8>(pe)?;
+        moves::<u16>(pe)?;
+        moves::<i32>(pe)?;
+        moves::<u64>(pe)?;
+        moves::<[u32; 3]>(pe)
+    }
+
+    /// Elements that PE `pe` sends in round `round`.
+    fn elements<T: Pod>(pe: u32, round: u64, len: usize) -> Vec<T> {
+        let words = (len * size_of::<T>()).div_ceil(8) as u64;
+        let words: Vec<u64> = (0..words).map(|i| noise(u64::from(pe) << 32 | round, i)).collect();
+        let mut all = vec![T::zeroed(); len];
+        bytemuck::cast_slice_mut::<T, u8>(&mut all)
+            .copy_from_slice(&bytemuck::cast_slice(&words)[..len * size_of::<T>()]);
+        all
+    }
+
+    fn moves<T: Pod + PartialEq + std::fmt::Debug>(pe: &Pe) -> anyhow::Result<()> {
+        const LEN: usize = 1500;
+        let (dst, src) = (pe.alloc::<T>(LEN)?, pe.alloc::<T>(LEN)?);
+        let (local, back) = (pe.buffer::<T>(LEN)?, pe.buffer::<T>(LEN)?);
+        let (me, n) = (pe.id(), pe.n());
+        let (next, before) = ((me + 1) % n, (me + n - 1) % n);
+        let stream = pe.stream();
+        for (round, (to, from, len)) in (0..).zip([
+            (0, 0, LEN),
+            (1, 0, 1),
+            (3, 5, 31),
+            (7, 7, 513),
+            (1, 2, 1444),
+            (LEN, LEN, 0),
+        ]) {
+            let bytes = vec![T::zeroed(); LEN];
+            dst.write(&bytes)?;
+            src.write(&elements(me, round, LEN))?;
+            local.write(&elements(me, round + 100, LEN))?;
+            stream.barrier_all()?;
+            let symmetric = round % 2 == 0;
+            if symmetric {
+                stream.put(dst.part(to..to + len)?, src.part(from..from + len)?, next)?;
+            } else {
+                stream.put(dst.part(to..to + len)?, local.part(from..from + len)?, next)?;
+            }
+            stream.barrier_all()?;
+            let sent = elements::<T>(before, if symmetric { round } else { round + 100 }, LEN);
+            let mut expected = bytes;
+            expected[to..to + len].copy_from_slice(&sent[from..from + len]);
+            ensure!(dst.to_vec()? == expected, "put of {len} in round {round}");
+
+            back.write(&[T::zeroed(); LEN])?;
+            stream.get(back.part(from..from + len)?, src.part(to..to + len)?, before)?;
+            let theirs = elements::<T>(before, round, LEN);
+            ensure!(
+                back.to_vec()?[from..from + len] == theirs[to..to + len],
+                "get of {len} in round {round}"
+            );
+            stream.barrier_all()?;
+            stream.get(dst.part(to..to + len)?, src.part(from..from + len)?, before)?;
+            ensure!(
+                dst.to_vec()?[to..to + len] == theirs[from..from + len],
+                "get to symmetric memory of {len} in round {round}"
+            );
+            pe.barrier_all()?;
+        }
+        Ok(())
+    }
+
+    fn signals(pe: &Pe) -> anyhow::Result<()> {
+        const LEN: usize = 1200;
+        let (dst, src) = (pe.alloc::<u32>(LEN)?, pe.buffer::<u32>(LEN)?);
+        let (ready, taken) = (pe.signals(2)?, pe.signals(1)?);
+        let (me, n) = (pe.id(), pe.n());
+        let (next, before) = ((me + 1) % n, (me + n - 1) % n);
+        let stream = pe.stream();
+        for round in 1..=4 {
+            src.write(&elements(me, round, LEN))?;
+            stream.put_signal(&dst, &src, ready.at(1)?.set(round), next)?;
+            if round % 2 == 0 {
+                stream.signal_wait(ready.at(1)?, eq(round))?;
+            } else {
+                stream.signal_wait(ready.at(1)?, gt(round - 1))?;
+            }
+            let (got, expected) = (dst.to_vec()?, elements::<u32>(before, round, LEN));
+            ensure!(got == expected, "round {round}");
+            // Nothing comes before the last has been read.
+            stream.signal_op(taken.at(0)?.set(round), before)?;
+            stream.signal_wait(taken.at(0)?, ge(round))?;
+        }
+        ensure!(ready.read(0)?.value() == 0);
+        pe.barrier_all()?;
+        Ok(())
+    }
+
+    fn counters(pe: &Pe) -> anyhow::Result<()> {
+        let (board, arrived) = (pe.alloc::<u32>(pe.n() as usize)?, pe.counters(1)?);
+        let (me, stream) = (pe.id() as usize, pe.stream());
+        let mine = pe.buffer::<u32>(1)?;
+        mine.write(&[pe.id() + 1])?;
+        for to in 0..pe.n() {
+            stream.put_signal(board.part(me..=me)?, &mine, arrived.at(0)?.add(1), to)?;
+        }
+        stream.signal_wait(arrived.at(0)?, ge(u64::from(pe.n())))?;
+        let (got, expected) = (board.to_vec()?, (1..=pe.n()).collect::<Vec<_>>());
+        ensure!(got == expected, "{got:?}");
+        pe.barrier_all()?;
+        Ok(())
+    }
+
+    fn ring(pe: &Pe) -> anyhow::Result<()> {
+        let word = [pe.alloc::<u64>(1)?, pe.alloc::<u64>(1)?];
+        let (n, stream) = (u64::from(pe.n()), pe.stream());
+        let next = (pe.id() + 1) % pe.n();
+        word[0].write(&[u64::from(pe.id())])?;
+        stream.sync_all()?;
+        for step in 0..=2 * pe.n() as usize {
+            stream.put(&word[(step + 1) % 2], &word[step % 2], next)?;
+            stream.quiet()?;
+            if step % 3 == 0 {
+                stream.barrier_all()?;
+            } else {
+                stream.sync_all()?;
+            }
+        }
+        let got = word[1].read(0)?;
+        ensure!(got == (u64::from(pe.id()) + n - 1) % n, "{got}");
+        pe.barrier_all()?;
+        Ok(())
+    }
+
+    fn two_streams(pe: &Pe) -> anyhow::Result<()> {
+        let (sends, receives): (Stream, Stream) = (pe.new_stream()?, pe.new_stream()?);
+        let (slots, copy) = (pe.alloc::<u32>(8)?, pe.buffer::<u32>(8)?);
+        let ready = pe.signals(8)?;
+        let mine = pe.buffer::<u32>(8)?;
+        mine.write(&[pe.id(); 8])?;
+        let (next, before) = ((pe.id() + 1) % pe.n(), (pe.id() + pe.n() - 1) % pe.n());
+        for i in 0..8 {
+            let one = i..=i;
+            receives.signal_wait(ready.at(i)?, eq(1))?;
+            receives.get(copy.part(one.clone())?, slots.part(one.clone())?, pe.id())?;
+            sends.put_signal(slots.part(one.clone())?, mine.part(one)?, ready.at(i)?.set(1), next)?;
+        }
+        receives.synchronize()?;
+        sends.synchronize()?;
+        let got = copy.to_vec()?;
+        ensure!(got == [before; 8], "{got:?}");
+        pe.barrier_all()?;
+        Ok(())
+    }
+
+    /// A ring in which every PE passes on what it has, in a graph; the host looks in between.
+    fn replayed(pe: &Pe) -> anyhow::Result<()> {
+        const LEN: usize = 600;
+        let (inbox, mine) = (pe.alloc::<u64>(LEN)?, pe.buffer::<u64>(LEN)?);
+        let (arrived, stream) = (pe.counters(1)?, pe.stream());
+        let (me, n) = (pe.id(), pe.n());
+        mine.write(&elements(me, 0, LEN))?;
+        let step = stream.capture(|| -> anyhow::Result<()> {
+            stream.put_signal(&inbox, &mine, arrived.at(0)?.add(1), (me + 1) % n)?;
+            stream.barrier_all()?;
+            stream.signal_wait(arrived.at(0)?, ge(1))?;
+            stream.get(&mine, &inbox, me)?;
+            collective_launch!(pe, meet_and_count<<<4, 64>>>(&mine))?;
+            stream.sync_all()?;
+            Ok(())
+        })?;
+        ensure!(step.launches() == 7, "{step:?}");
+        ensure!(arrived.read(0)?.value() == 0, "a capture runs nothing");
+        // A neighbour's first round arrives here.
+        pe.barrier_all()?;
+        for round in 1..=2 * n + 1 {
+            step.launch(stream)?;
+            if round % 2 == 1 {
+                // Each block has added 1 to the first element, in each round.
+                let mut expected = elements::<u64>((me + n - round % n) % n, 0, LEN);
+                expected[0] = expected[0].wrapping_add(4 * u64::from(round));
+                ensure!(mine.to_vec()? == expected, "round {round}");
+            }
+        }
+        ensure!(arrived.read(0)?.value() == u64::from(2 * n + 1));
+        pe.barrier_all()?;
+        Ok(())
+    }
+
+    fn graphs_in_turn(pe: &Pe) -> anyhow::Result<()> {
+        let (count, other) = (pe.buffer::<u64>(1)?, pe.buffer::<u64>(1)?);
+        let (first, second) = (pe.new_stream()?, pe.new_stream()?);
+        let record = |buffer| {
+            first.capture(|| {
+                let meet = meet_and_count(buffer);
+                pe.launch(LaunchConfig::new(8, 32).stream(&first).collective(), meet)
+            })
+        };
+        let (a, b) = (record(&count)?, record(&other)?);
+        for _ in 0..5 {
+            // Side by side with each other and with the default stream.
+            a.launch(&first)?;
+            b.launch(&second)?;
+            collective_launch!(pe, meet_and_count<<<2, 32>>>(&pe.buffer::<u64>(1)?))?;
+        }
+        first.synchronize()?;
+        second.synchronize()?;
+        a.launch(&second)?;
+        second.synchronize()?;
+        ensure!((count.read(0)?, other.read(0)?) == (48, 40));
+        drop((a, b));
+        pe.barrier_all()?;
+        Ok(())
+    }
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+pub use host::CASES;
