@@ -5,6 +5,7 @@
 //! | `SHMEM_BACKEND` | `backend` | `auto` | `cuda`, `sim`, or `auto`: GPUs if there are any |
 //! | `SHMEM_NPES` | `pes` | devices; simulator: 4; under a launcher: 1 | PEs in this process; they share devices where there are fewer |
 //! | `SHMEM_HEAP` | `heap` | the device's memory; simulator: 1G | address space per PE for symmetric objects: `512M`, `4G` |
+//! | `SHMEM_HANDLES` | `handles` | `fd` | as what GPU memory travels between processes: `fd` or `fabric` |
 //! | `SHMEM_TIMEOUT` | `time_limit` | 30 | seconds that a wait may last; 0: no limit |
 //! | `SHMEM_SIM_CHECK` | `check` | 1 | whether the simulator checks the order of accesses: 0 runs some 5 times as fast |
 //! | `SHMEM_SIM_SEED` | `seed` | 0 | which of the possible orders the simulator takes; replays within one process only |
@@ -123,11 +124,31 @@ pub enum Backend {
     Sim,
 }
 
+/// As what GPU memory travels between the processes of a World.
+///
+/// ```
+/// use shmem_host::{MemoryHandles, World};
+///
+/// let world = World::builder().handles(MemoryHandles::Fabric).pes(2).build()?;
+/// assert_eq!(world.n(), 2);
+/// # Ok::<(), shmem_host::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MemoryHandles {
+    /// File descriptors, over Unix sockets. CUDA `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`.
+    #[default]
+    Descriptor,
+    /// Fabric handles, where the machine's IMEX service permits them. CUDA `CU_MEM_HANDLE_TYPE_FABRIC`.
+    Fabric,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) backend: Backend,
     pub(crate) pes: Option<u32>,
     pub(crate) heap: Option<u64>,
+    pub(crate) handles: MemoryHandles,
     pub(crate) time_limit: Option<Duration>,
     pub(crate) seed: u64,
     pub(crate) check: bool,
@@ -140,6 +161,7 @@ pub(crate) struct Sources {
     pub(crate) backend: Source,
     pub(crate) pes: Source,
     pub(crate) heap: Source,
+    pub(crate) handles: Source,
     pub(crate) time_limit: Source,
     pub(crate) seed: Source,
     pub(crate) check: Source,
@@ -151,6 +173,7 @@ impl Default for Settings {
             backend: Backend::Auto,
             pes: None,
             heap: None,
+            handles: MemoryHandles::Descriptor,
             time_limit: Some(Duration::from_secs(30)),
             seed: 0,
             check: true,
@@ -196,6 +219,14 @@ impl Settings {
             };
             settings.heap = Some(bytes);
             settings.from.heap = Source::Environment;
+        }
+        if let Some(text) = variable("SHMEM_HANDLES") {
+            settings.handles = match text.as_str() {
+                "fd" => MemoryHandles::Descriptor,
+                "fabric" => MemoryHandles::Fabric,
+                _ => return refuse("SHMEM_HANDLES", text, "fd or fabric"),
+            };
+            settings.from.handles = Source::Environment;
         }
         if let Some(text) = variable("SHMEM_TIMEOUT") {
             let Some(limit) = text.parse().ok().and_then(|s| Duration::try_from_secs_f64(s).ok()) else {
@@ -290,6 +321,7 @@ mod tests {
             ("SHMEM_BACKEND", "sim"),
             ("SHMEM_NPES", "8"),
             ("SHMEM_HEAP", "512M"),
+            ("SHMEM_HANDLES", "fabric"),
             ("SHMEM_TIMEOUT", "2.5"),
             ("SHMEM_SIM_SEED", "77"),
             ("SHMEM_SIM_CHECK", "0"),
@@ -298,6 +330,7 @@ mod tests {
             backend: Backend::Sim,
             pes: Some(8),
             heap: Some(512 << 20),
+            handles: MemoryHandles::Fabric,
             time_limit: Some(Duration::from_millis(2500)),
             seed: 77,
             check: false,
@@ -305,6 +338,7 @@ mod tests {
                 backend: Source::Environment,
                 pes: Source::Environment,
                 heap: Source::Environment,
+                handles: Source::Environment,
                 time_limit: Source::Environment,
                 seed: Source::Environment,
                 check: Source::Environment,
@@ -352,6 +386,7 @@ mod tests {
             ("SHMEM_HEAP", "4GB"),
             ("SHMEM_HEAP", "G"),
             ("SHMEM_HEAP", "99999999T"),
+            ("SHMEM_HANDLES", "socket"),
             ("SHMEM_TIMEOUT", "-3"),
             ("SHMEM_TIMEOUT", "NaN"),
             ("SHMEM_TIMEOUT", "1e300"),

@@ -4,6 +4,8 @@
 //! connection, for as long as the [`Channels`] live. Whoever connects must run under the same user and know the card's
 //! token; others are dropped. Nothing stays behind when a process is killed.
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
@@ -166,8 +168,9 @@ impl Channels {
     }
 
     /// What a process has sent, in the order of its calls.
-    pub(crate) fn receive(&self, from: u32) -> io::Result<Vec<OwnedFd>> {
+    pub(crate) fn receive(&self, from: u32, given_up: &dyn Fn() -> bool) -> io::Result<Vec<OwnedFd>> {
         let mut stream = self.stream(from)?;
+        await_message(&stream, given_up)?;
         let mut count = [0; 4];
         stream.read_exact(&mut count)?;
         let count = u32::from_le_bytes(count);
@@ -203,14 +206,44 @@ impl Channels {
     }
 
     /// Gives every other process these, and gets theirs, by rank; one's own list is empty. Collective.
-    pub(crate) fn share(&self, files: &[BorrowedFd<'_>]) -> io::Result<Vec<Vec<OwnedFd>>> {
+    /// It is given up once `given_up` says so.
+    pub(crate) fn share(&self, files: &[BorrowedFd<'_>], given_up: &dyn Fn() -> bool) -> io::Result<Vec<Vec<OwnedFd>>> {
         let others = || (0..self.streams.len() as u32).map(|rank| (rank, self.streams[rank as usize].is_some()));
         for (rank, _) in others().filter(|(_, there)| *there) {
             self.send(rank, files)?;
         }
         others()
-            .map(|(rank, there)| if there { self.receive(rank) } else { Ok(Vec::new()) })
+            .map(|(rank, there)| {
+                if there {
+                    self.receive(rank, given_up)
+                } else {
+                    Ok(Vec::new())
+                }
+            })
             .collect()
+    }
+}
+
+/// Waits until there is something to read, or the end.
+fn await_message(stream: &UnixStream, given_up: &dyn Fn() -> bool) -> io::Result<()> {
+    let limit = stream.read_timeout()?;
+    let start = Instant::now();
+    let slice = Timespec {
+        tv_sec: 0,
+        tv_nsec: 10_000_000,
+    };
+    loop {
+        match poll(&mut [PollFd::new(stream, PollFlags::IN)], Some(&slice)) {
+            Ok(0) | Err(Errno::INTR) => {}
+            Ok(_) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+        if given_up() {
+            return Err(io::Error::other("another process has failed"));
+        }
+        if limit.is_some_and(|limit| start.elapsed() >= limit) {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
     }
 }
 
@@ -267,7 +300,7 @@ mod tests {
                             mine.push(file);
                         }
                         let mine: Vec<_> = mine.iter().map(OwnedFd::as_fd).collect();
-                        let all = channels.share(&mine).unwrap();
+                        let all = channels.share(&mine, &|| false).unwrap();
                         for (from, files) in all.into_iter().enumerate() {
                             let own = from == rank as usize;
                             let expected = [1, 70 * from][usize::from(count != 1)];

@@ -42,6 +42,14 @@ impl Layout {
         self.firsts.len() as u32 - 1
     }
 
+    pub(crate) fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    pub(crate) fn rank_of(&self, pe: u32) -> u32 {
+        self.firsts.partition_point(|first| *first <= pe) as u32 - 1
+    }
+
     /// PEs of this process.
     pub(crate) fn local(&self) -> Range<u32> {
         self.of_rank(self.rank)
@@ -70,6 +78,10 @@ mod tests {
         let layout = Layout::new(1, [2, 3, 1]);
         assert_eq!((layout.pes(), layout.processes(), layout.local()), (6, 3, 2..5));
         assert_eq!(layout.remote().collect::<Vec<_>>(), [0, 1, 5]);
+        assert_eq!(
+            (0..6).map(|pe| layout.rank_of(pe)).collect::<Vec<_>>(),
+            [0, 0, 1, 1, 1, 2]
+        );
         assert!(layout.is_local(4) && !layout.is_local(5));
         assert_eq!(Layout::alone(4).remote().count(), 0);
     }

@@ -82,7 +82,7 @@ mod world;
 pub use backend::cuda::CudaError;
 pub use buffer::{Buf, RangeError, SymBuf};
 pub use collective::CollectiveError;
-pub use config::{Backend, ConfigError};
+pub use config::{Backend, ConfigError, MemoryHandles};
 pub use contexts::Contexts;
 pub use error::Error;
 pub use fault::DeviceFault;

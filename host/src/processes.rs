@@ -83,11 +83,19 @@ pub enum ProcessError {
         /// How.
         cause: String,
     },
-    /// The backend works within one process only.
-    #[error("PEs in several processes are not supported on {backend}: use one process, or SHMEM_BACKEND=sim")]
-    Backend {
-        /// Which.
-        backend: &'static str,
+    /// Two processes would use one GPU: their kernels could not run at the same time, and would wait for each other for ever.
+    #[error(
+        "processes {first} and {second} would both use {device}, where kernels of two processes take turns and can't wait for \
+         each other: start one process for each GPU with several PEs in it (SHMEM_NPES), show each process other GPUs \
+         (CUDA_VISIBLE_DEVICES), or start NVIDIA's MPS"
+    )]
+    SharedDevice {
+        /// A rank.
+        first: u32,
+        /// The other one.
+        second: u32,
+        /// Its UUID.
+        device: String,
     },
 }
 
@@ -122,12 +130,26 @@ pub(crate) struct Group {
     pub(crate) board: Board,
     /// Which World it is, in every process: handles of others are told apart by it.
     pub(crate) world: u32,
-    others: Option<Others>,
+    others: Option<Arc<Others>>,
 }
 
-struct Others {
-    processes: Arc<dyn Processes>,
+/// The other processes, and ways to them.
+pub(crate) struct Others {
+    pub(crate) processes: Arc<dyn Processes>,
     channels: Channels,
+}
+
+impl Others {
+    /// Gives every other process these files and gets theirs, by rank; this process's own list is empty. All processes call
+    /// it, as often, one call at a time. It is given up once a process has failed, or `given_up` says so.
+    pub(crate) fn share(
+        &self,
+        mine: &[BorrowedFd<'_>],
+        given_up: &dyn Fn() -> bool,
+    ) -> Result<Vec<Vec<OwnedFd>>, ProcessError> {
+        let given_up = || self.processes.failure().is_some() || given_up();
+        self.channels.share(mine, &given_up).map_err(|cause| share(&cause))
+    }
 }
 
 impl Group {
@@ -183,16 +205,21 @@ impl Group {
         let cards: Vec<_> = hellos.iter().map(|hello| hello.card.clone()).collect();
         let given_up = || processes.failure().is_some();
         let channels = Channels::connect(&door, rank, &cards, limit, &given_up).map_err(|cause| share(&cause))?;
-        let board = board(&layout, &channels, rank).map_err(|cause| share(&cause))?;
+        tracing::debug!(rank, "processes connected");
+        let board = board(&layout, &channels, rank, &given_up).map_err(|cause| share(&cause))?;
         Ok(Self {
             layout,
             board,
             world: hellos.iter().map(|hello| hello.world).max().unwrap_or(world),
-            others: Some(Others {
+            others: Some(Arc::new(Others {
                 processes: processes.clone(),
                 channels,
-            }),
+            })),
         })
+    }
+
+    pub(crate) fn others(&self) -> Option<&Arc<Others>> {
+        self.others.as_ref()
     }
 
     /// The other processes, where there are any.
@@ -207,7 +234,7 @@ impl Group {
             return Ok(mine);
         };
         let sent: Vec<_> = mine.iter().map(AsFd::as_fd).collect();
-        let mut all = others.channels.share(&sent).map_err(|cause| share(&cause))?;
+        let mut all = others.share(&sent, &|| false)?;
         for (rank, files) in (0..).zip(&mut all) {
             let pes = self.layout.of_rank(rank);
             if pes == self.layout.local() {
@@ -278,10 +305,10 @@ fn differ(what: &'static str, hellos: &[Hello], of: impl Fn(&Hello) -> String) -
 }
 
 /// Rank 0's, in every process.
-fn board(layout: &Layout, channels: &Channels, rank: u32) -> io::Result<Board> {
+fn board(layout: &Layout, channels: &Channels, rank: u32, given_up: &dyn Fn() -> bool) -> io::Result<Board> {
     let mine = if rank == 0 { Some(Board::file(layout)?) } else { None };
     let sent: Vec<BorrowedFd<'_>> = mine.iter().map(AsFd::as_fd).collect();
-    let mut received = channels.share(&sent)?;
+    let mut received = channels.share(&sent, given_up)?;
     let file = match mine {
         Some(file) => file,
         None => received[0].pop().ok_or(io::ErrorKind::UnexpectedEof)?,

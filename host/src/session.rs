@@ -108,6 +108,7 @@ impl Session {
             closed: Cell::new(false),
         };
         session.load_library();
+        tracing::debug!(pe, "the library's kernels are loaded");
         // Nobody launches before everybody is ready: opening a device beside a kernel that waits could deadlock.
         session.meet(Call::Start, &Location::caller().into())?;
         Ok(Rc::new(session))

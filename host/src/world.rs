@@ -2,7 +2,7 @@
 
 use crate::backend::{Platform, cuda, sim};
 use crate::collective::Turn;
-use crate::config::{Backend, Settings};
+use crate::config::{Backend, MemoryHandles, Settings};
 use crate::info::Source;
 use crate::job::Job;
 use crate::processes::{Group, ProcessError, Processes};
@@ -84,6 +84,13 @@ impl Builder {
         self
     }
 
+    /// As what GPU memory travels between processes. Default: [`MemoryHandles::Descriptor`].
+    pub fn handles(mut self, handles: MemoryHandles) -> Self {
+        self.settings.handles = handles;
+        self.settings.from.handles = Source::Builder;
+        self
+    }
+
     /// How long a wait may last, in a kernel or on the host; `None` is forever. Default: 30 s.
     pub fn time_limit(mut self, limit: Option<Duration>) -> Self {
         self.settings.time_limit = limit.filter(|limit| !limit.is_zero());
@@ -132,9 +139,8 @@ impl Builder {
                 (sim::Sim::start(&settings, &group)?, group)
             }
             (None, Some(devices)) => {
-                let platform = cuda::Cuda::start(&settings, &devices)?;
-                let group = Group::alone(platform.pes(), world);
-                (platform, group)
+                let group = Group::alone(settings.pes_or(devices.count())?, world);
+                (cuda::Cuda::start(&settings, &devices, &group)?, group)
             }
             (Some(processes), devices) => join(processes, &settings, devices.as_ref(), world)?,
         };
@@ -172,9 +178,12 @@ fn join(
     world: u32,
 ) -> Result<(Arc<dyn Platform>, Group), Error> {
     let backend = if devices.is_some() { "cuda" } else { "sim" };
-    let joined = Group::join(processes, backend, settings, world).and_then(|group| match devices {
-        None => Ok((sim::Sim::start(settings, &group)? as Arc<dyn Platform>, group)),
-        Some(_) => Err(ProcessError::Backend { backend }.into()),
+    let joined = Group::join(processes, backend, settings, world).and_then(|group| {
+        let platform: Arc<dyn Platform> = match devices {
+            None => sim::Sim::start(settings, &group)?,
+            Some(devices) => cuda::Cuda::start(settings, devices, &group)?,
+        };
+        Ok((platform, group))
     });
     let is_echo = |error: &Error| {
         matches!(
@@ -211,6 +220,7 @@ impl World {
     /// | `SHMEM_BACKEND` | `auto` | `cuda`, `sim`, or `auto`: GPUs if there are any |
     /// | `SHMEM_NPES` | devices; simulator: 4; under a launcher: 1 | PEs of this process |
     /// | `SHMEM_HEAP` | the device's memory; simulator: 1G | address space per PE: `512M`, `4G` |
+    /// | `SHMEM_HANDLES` | `fd` | as what GPU memory travels between processes: `fd` or `fabric` |
     /// | `SHMEM_TIMEOUT` | 30 | seconds that a wait may last; 0: no limit |
     /// | `SHMEM_SIM_SEED` | 0 | which of the possible orders the simulator takes |
     ///

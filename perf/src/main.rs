@@ -1,6 +1,7 @@
 //! `shmem-perf BENCH`: rows `bench,variant,bytes,value,unit`.
 
 mod bandwidth;
+mod init;
 mod latency;
 mod launch;
 mod measure;
@@ -36,6 +37,9 @@ enum Bench {
     /// Collective launches back to back, beside the driver's own call; the same from a graph.
     #[command(name = "launch")]
     Launch,
+    /// From the first call of the library to the first barrier, in as many processes as a launcher has started.
+    #[command(name = "init")]
+    Init,
 }
 
 #[derive(Args, Clone)]
@@ -76,6 +80,9 @@ fn shape(text: &str) -> Result<(u32, u32), String> {
 
 fn main() -> anyhow::Result<()> {
     let bench = Cli::parse().bench;
+    if matches!(bench, Bench::Init) {
+        return init::to_first_barrier();
+    }
     let world = World::from_env()?;
     ensure!(
         world.n() >= 2,
@@ -117,6 +124,8 @@ fn main() -> anyhow::Result<()> {
             Bench::GetLatency => latency::gets(&pe, print),
             Bench::Barrier => latency::world_barriers(&pe, print),
             Bench::Launch => launch::back_to_back(&pe, print),
+            // Has made a World of its own.
+            Bench::Init => Ok(()),
         }
     })
 }

@@ -60,7 +60,7 @@ pub(crate) fn per_iteration(pe: &Pe, least: u32, launch: impl Fn(u32) -> Result<
 }
 
 /// The largest of what the PEs measured, on every PE: each must choose the same number of iterations.
-fn slowest(pe: &Pe, seconds: f64) -> anyhow::Result<f64> {
+pub(crate) fn slowest(pe: &Pe, seconds: f64) -> anyhow::Result<f64> {
     let board = pe.alloc::<f64>(pe.n() as usize)?;
     shmem_host::collective_launch!(pe, shmem_perf::post<<<1, 32>>>(&board, seconds))?;
     Ok(board.to_vec()?.into_iter().fold(0.0, f64::max))

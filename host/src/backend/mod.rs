@@ -264,7 +264,7 @@ pub(crate) struct Watch<'a> {
 }
 
 /// Why a wait ended early.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Halt {
     /// The World failed; how, the World knows.
     WorldFailed,

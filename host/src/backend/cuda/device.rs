@@ -34,6 +34,8 @@ pub(super) struct CudaDevice {
     service: CUstream,
     pool: CUmemoryPool,
     buffers: RefCell<HashSet<u64>>,
+    /// Calls of `back`; the first was the World's.
+    backed: Cell<u64>,
     functions: RefCell<Vec<Function>>,
     graphs: RefCell<Graphs>,
 }
@@ -65,6 +67,7 @@ impl CudaDevice {
             service,
             pool,
             buffers: RefCell::default(),
+            backed: Cell::new(1),
             functions: RefCell::default(),
             graphs: RefCell::default(),
         })
@@ -144,15 +147,8 @@ impl Device for CudaDevice {
     }
 
     fn back(&self, end: u64, watch: &Watch<'_>) -> Result<(), Halt> {
-        let fresh = self
-            .cuda
-            .heap
-            .back(self.pe, end)
-            .map_err(|refused| self.cuda.no_memory(self.pe, refused))?;
-        match fresh {
-            Some((address, bytes)) => self.zero(address.0, bytes, watch),
-            None => Ok(()),
-        }
+        self.backed.set(self.backed.get() + 1);
+        self.cuda.heap.back(&self.cuda.gpus, end, self.backed.get(), watch)
     }
 
     fn zero(&self, address: u64, bytes: u64, watch: &Watch<'_>) -> Result<(), Halt> {
@@ -171,7 +167,7 @@ impl Device for CudaDevice {
             self.driver()
                 .cuMemAllocFromPoolAsync(out(&mut address), bytes as usize, self.pool, self.service)
         }
-        .map_err(|cause| self.cuda.out_of_memory(self.pe, bytes, cause))?;
+        .map_err(|cause| self.gpu().out_of_memory(self.pe, bytes, cause))?;
         self.buffers.borrow_mut().insert(address.0);
         self.zero(address.0, bytes, watch)?;
         Ok(address.0)
@@ -245,7 +241,7 @@ impl Device for CudaDevice {
             Queue::Gone(Some(end)) => poll(watch, || Ok(end.reached())),
             Queue::Gone(None) => Ok(()),
         }?;
-        match (self.failure(), self.cuda.pages[self.pe as usize].fault()) {
+        match (self.failure(), self.cuda.page(self.pe).fault()) {
             (Some(error), _) => Err(Halt::Error(error)),
             (None, Some(_)) => Err(Halt::WorldFailed),
             (None, None) => Ok(()),
@@ -293,7 +289,7 @@ impl Device for CudaDevice {
             self.gpu(),
             self.pe,
             ptx,
-            &self.cuda.states[self.pe as usize],
+            self.cuda.state(self.pe),
             self.cuda.timeline.as_ref(),
         )?;
         let mut modules = self
@@ -401,19 +397,13 @@ impl Device for CudaDevice {
     }
 
     fn failure(&self) -> Option<Error> {
-        let fault = |pe: u32| {
-            self.cuda.pages[pe as usize]
-                .fault()
-                .map(|record| DeviceFault::new(pe, &record, String::new(), None))
-        };
-        let own = fault(self.pe)?;
+        let record = self.cuda.page(self.pe).fault()?;
+        let own = DeviceFault::new(self.pe, &record, String::new(), None);
         if own.kind != FaultKind::PeerFailed {
             return Some(Error::Device(Box::new(own)));
         }
-        // It only followed: find the one that failed of itself. Where none has, a host thread did.
-        let culprit = (0..self.cuda.owners.len() as u32)
-            .filter_map(fault)
-            .find(|f| f.kind != FaultKind::PeerFailed)?;
+        // It only followed. Where no other PE's kernel failed of itself, a host thread did, or another process.
+        let culprit = self.cuda.culprit()?;
         Some(Error::PeerFailed {
             pe: culprit.pe,
             cause: culprit.to_string(),

@@ -8,7 +8,9 @@ use super::error::CudaError;
 use cudarc::driver::sys::{self, CUcontext, CUdevice, CUdevice_attribute, CUevent, CUfunction, CUfunction_attribute};
 use cudarc::driver::sys::{CUgraph, CUgraphExec, CUlaunchConfig, CUmodule, CUstream, CUstreamCaptureMode};
 use cudarc::driver::sys::{CUjit_option, CUmemAccessDesc, CUmemAllocationGranularity_flags, CUmemAllocationProp};
-use cudarc::driver::sys::{CUmemGenericAllocationHandle, CUmemPool_attribute, CUmemPoolProps, CUmemoryPool};
+use cudarc::driver::sys::{
+    CUmemAllocationHandleType, CUmemGenericAllocationHandle, CUmemPool_attribute, CUmemPoolProps, CUmemoryPool,
+};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::fmt;
 use std::marker::PhantomData;
@@ -72,6 +74,7 @@ driver! {
         fn cuDeviceTotalMem_v2(bytes: Out<usize>, device: CUdevice);
         fn cuDeviceGetAttribute(value: Out<c_int>, attribute: CUdevice_attribute, device: CUdevice);
         fn cuDeviceCanAccessPeer(can: Out<c_int>, device: CUdevice, peer: CUdevice);
+        fn cuDeviceGetUuid_v2(uuid: Out<[u8; 16]>, device: CUdevice);
 
         fn cuDevicePrimaryCtxRetain(context: Out<CUcontext>, device: CUdevice);
         fn cuDevicePrimaryCtxRelease_v2(device: CUdevice);
@@ -84,6 +87,8 @@ driver! {
         fn cuMemGetAllocationGranularity(granularity: Out<usize>, prop: &CUmemAllocationProp, option: CUmemAllocationGranularity_flags);
         fn cuMemCreate(handle: Out<CUmemGenericAllocationHandle>, size: usize, prop: &CUmemAllocationProp, flags: c_ulonglong);
         fn cuMemRelease(handle: CUmemGenericAllocationHandle);
+        fn cuMemExportToShareableHandle(exported: Out<c_void>, handle: CUmemGenericAllocationHandle, kind: CUmemAllocationHandleType, flags: c_ulonglong);
+        fn cuMemImportFromShareableHandle(handle: Out<CUmemGenericAllocationHandle>, exported: *mut c_void, kind: CUmemAllocationHandleType);
         fn cuMemMap(address: Address, size: usize, offset: usize, handle: CUmemGenericAllocationHandle, flags: c_ulonglong);
         fn cuMemUnmap(address: Address, size: usize);
         fn cuMemSetAccess(address: Address, size: usize, desc: *const CUmemAccessDesc, count: usize);
@@ -262,6 +267,13 @@ pub(super) fn out<T>(place: &mut T) -> Out<T> {
 /// As [`out`], for the first of several elements.
 pub(super) fn out_at<T>(place: *mut T) -> Out<T> {
     Out(place)
+}
+
+impl<T> Out<T> {
+    /// For the driver's `void *`, behind which lies a `T`.
+    pub(super) fn untyped(self) -> Out<c_void> {
+        Out(self.0.cast())
+    }
 }
 
 impl<T> Clone for Out<T> {

@@ -47,6 +47,9 @@ pub enum CudaError {
         /// What is missing.
         what: &'static str,
     },
+    /// A device that did not run what was there before any kernel.
+    #[error("the device did not zero its memory in time: another program may hold it up; look with nvidia-smi")]
+    Stuck,
     /// A call that the driver refused.
     #[error("{call} returned {result} ({code}){}", advice(*code))]
     Call {

@@ -1,8 +1,10 @@
 //! One device: what it can do, and its primary context.
 
-use super::driver::{Driver, out, out_at};
+use super::devices::Uuid;
+use super::driver::{Driver, OUT_OF_MEMORY, out, out_at};
 use super::error::CudaError;
 use crate::backend::Limits;
+use crate::{Error, HeapError};
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use cudarc::driver::sys::{CUcontext, CUdevice, CUstream, CUstream_flags};
 use std::ffi::{CStr, c_char};
@@ -44,6 +46,16 @@ impl Gpu {
         Ok(count)
     }
 
+    /// The device's UUID, without a context.
+    pub(super) fn uuid(driver: &Driver, ordinal: i32) -> Result<Uuid, CudaError> {
+        let (mut device, mut uuid) = (0, [0; 16]);
+        // SAFETY: the driver is initialised, and says so where there is no such device.
+        unsafe { driver.cuDeviceGet(out(&mut device), ordinal) }?;
+        // SAFETY: the device exists.
+        unsafe { driver.cuDeviceGetUuid_v2(out(&mut uuid), device) }?;
+        Ok(Uuid(uuid))
+    }
+
     /// A device in words, without a context.
     pub(super) fn summary(driver: &Driver, ordinal: i32) -> Result<String, CudaError> {
         let (mut device, mut memory) = (0, 0);
@@ -55,9 +67,9 @@ impl Gpu {
         let major = get(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
         let minor = get(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
         let multiprocessors = get(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
-        let (name, gigabytes) = (name(driver, device)?, memory >> 30);
+        let (name, uuid, gigabytes) = (name(driver, device)?, Self::uuid(driver, ordinal)?, memory >> 30);
         Ok(format!(
-            "{name} (device {ordinal}): sm_{major}{minor}, {multiprocessors} multiprocessors, {gigabytes} GiB"
+            "{name} (device {ordinal}, {uuid}): sm_{major}{minor}, {multiprocessors} multiprocessors, {gigabytes} GiB"
         ))
     }
 
@@ -169,26 +181,45 @@ impl Gpu {
         Ok(context == self.context)
     }
 
-    /// Whether kernels of this device reach the other's memory by load and store.
-    pub(super) fn reaches(&self, other: &Self) -> Result<bool, CudaError> {
-        if self.device == other.device {
+    /// Whether kernels of this device reach the memory of another that this process sees by load and store.
+    pub(super) fn reaches(&self, driver: &Driver, ordinal: i32) -> Result<bool, CudaError> {
+        let mut other = 0;
+        // SAFETY: the driver is initialised, and says so where there is no such device.
+        unsafe { driver.cuDeviceGet(out(&mut other), ordinal) }?;
+        if self.device == other {
             return Ok(true);
         }
         let mut can = 0;
         // SAFETY: both devices exist.
-        unsafe {
-            self.driver
-                .cuDeviceCanAccessPeer(out(&mut can), self.device, other.device)
-        }?;
+        unsafe { driver.cuDeviceCanAccessPeer(out(&mut can), self.device, other) }?;
         Ok(can != 0)
     }
 
     /// Bytes of memory that are free, and all of them. The context is current.
-    pub(super) fn memory_left(&self) -> Result<(u64, u64), CudaError> {
+    fn memory_left(&self) -> Result<(u64, u64), CudaError> {
         let (mut free, mut total) = (0, 0);
         // SAFETY: a context is current.
         unsafe { self.driver.cuMemGetInfo_v2(out(&mut free), out(&mut total)) }?;
         Ok((free as u64, total as u64))
+    }
+
+    /// Memory that the driver refused, as an error of the allocation that needed it.
+    pub(super) fn out_of_memory(&self, pe: u32, asked: u64, cause: CudaError) -> Error {
+        let left = || {
+            let _current = self.enter()?;
+            self.memory_left()
+        };
+        match (cause.code(), left()) {
+            (Some(OUT_OF_MEMORY), Ok((free, total))) => HeapError::OutOfMemory {
+                pe,
+                asked,
+                free,
+                total,
+                device: self.describe(),
+            }
+            .into(),
+            _ => cause.into(),
+        }
     }
 
     pub(super) fn describe(&self) -> String {

@@ -1,16 +1,23 @@
 //! The symmetric heaps: one reservation of addresses, backed in chunks as they are needed.
 //!
 //! PE i's heap starts at `base + i * stride`, for every device of this process: a location has one address, so no fence for
-//! aliases is ever needed. Chunks stay mapped while the World lives. Where memory is mapped beside kernels that run, the
-//! driver may wait for them; so chunks are large, and the first is there before any kernel.
+//! aliases is ever needed. Heaps of PEs of other processes are mapped there too. Chunks stay mapped while the World lives.
+//! Where memory is mapped beside kernels that run, the driver may wait for them; so chunks are large, and the first is there
+//! before any kernel.
+//!
+//! All heaps grow alike, since allocation is collective: the first PE of a process that comes to a growth makes the chunks of
+//! all of them, and swaps with the other processes.
 
 use super::driver::{Address, Driver, out};
 use super::error::CudaError;
 use super::gpu::Gpu;
-use crate::Error;
+use super::poll::poll;
+use super::travel::{Kind, Travel};
+use crate::backend::{Halt, Watch};
 use crate::config::ConfigError;
+use crate::{Error, HeapError};
 use cudarc::driver::sys::{CUdevice, CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationGranularity_flags};
-use cudarc::driver::sys::{CUmemAllocationHandleType, CUmemAllocationProp, CUmemAllocationProp_st__bindgen_ty_1};
+use cudarc::driver::sys::{CUmemAllocationProp, CUmemAllocationProp_st__bindgen_ty_1};
 use cudarc::driver::sys::{CUmemAllocationType, CUmemGenericAllocationHandle, CUmemLocation, CUmemLocationType};
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
@@ -23,35 +30,40 @@ pub(super) struct Heap {
     base: Address,
     stride: u64,
     granularity: u64,
+    /// By PE of the World.
     parts: Vec<Part>,
+    travel: Option<Travel>,
+    growth: Mutex<Growth>,
 }
 
 /// One PE's heap.
-struct Part {
-    prop: CUmemAllocationProp,
-    /// Who may use it: every device that reaches this one.
-    access: Vec<CUmemAccessDesc>,
-    chunks: Mutex<Vec<Chunk>>,
+pub(super) struct Part {
+    /// The device that its memory is on, of this process's; None where another process makes it.
+    pub(super) owner: Option<usize>,
+    /// Devices of this process that may use it.
+    pub(super) users: Vec<usize>,
 }
 
-// SAFETY: the only pointer in it is the prop's Windows security descriptor, which is null.
-unsafe impl Send for Part {}
-// SAFETY: as above.
-unsafe impl Sync for Part {}
+#[derive(Default)]
+struct Growth {
+    chunks: Vec<Chunk>,
+    /// Bytes of each heap that are there.
+    backed: u64,
+    /// Calls of each PE that have been answered, and the last answer.
+    calls: u64,
+    answer: Option<Halt>,
+}
 
 impl Heap {
-    /// Reserves addresses for the PEs' heaps, `bytes` each; PE i's memory will be on `gpus[owners[i]]`.
-    pub(super) fn reserve(gpus: &[Gpu], owners: &[usize], bytes: u64) -> Result<Self, Error> {
-        let driver = gpus[0].driver;
-        let mut granularity = 1;
-        for gpu in gpus {
-            granularity = granularity.max(granularity_of(driver, &prop_of(gpu))?);
-        }
-        let parts = owners
-            .iter()
-            .map(|&owner| Part::new(gpus, owner))
-            .collect::<Result<_, _>>()?;
-        let pes = owners.len() as u32;
+    /// Reserves addresses for the PEs' heaps, `bytes` each.
+    pub(super) fn reserve(
+        driver: &'static Driver,
+        parts: Vec<Part>,
+        bytes: u64,
+        granularity: u64,
+        travel: Option<Travel>,
+    ) -> Result<Self, Error> {
+        let pes = parts.len() as u32;
         let refused = |cause: String| ConfigError::HeapAddresses {
             pes,
             per_pe: bytes,
@@ -71,6 +83,8 @@ impl Heap {
             stride,
             granularity,
             parts,
+            travel,
+            growth: Mutex::default(),
         })
     }
 
@@ -83,31 +97,114 @@ impl Heap {
         Address(self.base.0 + u64::from(pe) * self.stride)
     }
 
-    /// Backs the PE's heap up to offset `end`; returns start and length of what is fresh. Its contents are not specified.
-    pub(super) fn back(&self, pe: u32, end: u64) -> Result<Option<(Address, u64)>, Refused> {
-        let part = &self.parts[pe as usize];
-        let mut chunks = part.chunks.lock().unwrap_or_else(PoisonError::into_inner);
-        let backed: u64 = chunks.iter().map(|chunk| chunk.size as u64).sum();
-        if end <= backed {
-            return Ok(None);
+    /// Whether the device, one of this process's, may use the PE's heap.
+    pub(super) fn is_user(&self, device: usize, pe: u32) -> bool {
+        self.parts[pe as usize].users.contains(&device)
+    }
+
+    /// Backs all heaps up to offset `end`, with zeros. Each PE of the World calls it as often and with the same `end`; this is
+    /// its `call`-th call.
+    pub(super) fn back(&self, gpus: &[Gpu], end: u64, call: u64, watch: &Watch<'_>) -> Result<(), Halt> {
+        let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        if growth.calls < call {
+            growth.calls = call;
+            growth.answer = self.grow(&mut growth, gpus, end, watch).err();
+        }
+        growth.answer.clone().map_or(Ok(()), Err)
+    }
+
+    fn grow(&self, growth: &mut Growth, gpus: &[Gpu], end: u64, watch: &Watch<'_>) -> Result<(), Halt> {
+        if end <= growth.backed {
+            return Ok(());
         }
         // The stride is a multiple of the granularity, and no block lies beyond it.
-        let size = (end - backed)
+        let size = (end - growth.backed)
             .max(CHUNK)
             .next_multiple_of(self.granularity)
-            .min(self.stride - backed);
-        let address = Address(self.start(pe).0 + backed);
-        let chunk = Chunk::map(self.driver, part, address, size as usize).map_err(|cause| Refused { size, cause })?;
-        chunks.push(chunk);
-        Ok(Some((address, size)))
+            .min(self.stride - growth.backed);
+        let place = |pe| Address(self.start(pe).0 + growth.backed);
+        let (made, refused) = self.make(gpus, size, place);
+        let mut chunks = made;
+        if let Some(travel) = &self.travel {
+            let handles: Vec<_> = chunks.iter().map(|chunk| chunk.handle).collect();
+            let mine = refused.is_none().then_some(&*handles);
+            let Some(theirs) = travel.exchange(self.driver, mine, watch)? else {
+                // What another process could not make, nobody has.
+                return Err(refused.unwrap_or_else(elsewhere).into());
+            };
+            for (pe, handle) in theirs {
+                chunks.push(Chunk::map(
+                    self.driver,
+                    handle,
+                    &self.access(gpus, pe),
+                    place(pe),
+                    size as usize,
+                )?);
+            }
+        }
+        if let Some(refused) = refused {
+            return Err(refused.into());
+        }
+        for (part, pe) in self.parts.iter().zip(0..) {
+            if let Some(owner) = part.owner {
+                zero(&gpus[owner], place(pe), size, watch)?;
+            }
+        }
+        growth.backed += size;
+        growth.chunks.append(&mut chunks);
+        Ok(())
     }
+
+    /// A chunk for each PE of this process, or as many as there was memory for.
+    fn make(&self, gpus: &[Gpu], size: u64, place: impl Fn(u32) -> Address) -> (Vec<Chunk>, Option<Error>) {
+        let mut chunks = vec![];
+        for (part, pe) in self.parts.iter().zip(0..) {
+            let Some(gpu) = part.owner.map(|owner| &gpus[owner]) else {
+                continue;
+            };
+            let kind = self.travel.as_ref().map_or(Kind::Nowhere, |travel| travel.kind);
+            let made = create(gpu, size as usize, kind)
+                .and_then(|handle| Chunk::map(self.driver, handle, &self.access(gpus, pe), place(pe), size as usize));
+            match made {
+                Ok(chunk) => chunks.push(chunk),
+                Err(cause) => return (chunks, Some(gpu.out_of_memory(pe, size, cause))),
+            }
+        }
+        (chunks, None)
+    }
+
+    fn access(&self, gpus: &[Gpu], pe: u32) -> Vec<CUmemAccessDesc> {
+        let users = &self.parts[pe as usize].users;
+        users
+            .iter()
+            .map(|user| CUmemAccessDesc {
+                location: location_of(gpus[*user].device),
+                flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+            })
+            .collect()
+    }
+}
+
+fn elsewhere() -> Error {
+    let cause = "another process could not make its memory".to_owned();
+    HeapError::Refused { cause }.into()
+}
+
+fn zero(gpu: &Gpu, address: Address, bytes: u64, watch: &Watch<'_>) -> Result<(), Halt> {
+    let _current = gpu.enter()?;
+    // SAFETY: fresh memory of that size.
+    unsafe { gpu.driver.cuMemsetD8Async(address, 0, bytes as usize, gpu.control) }?;
+    // SAFETY: the stream is live, and its context current.
+    poll(watch, || unsafe { gpu.driver.stream_is_idle(gpu.control) })
 }
 
 impl Drop for Heap {
     fn drop(&mut self) {
-        for part in &mut self.parts {
-            part.chunks.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
-        }
+        self.growth
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner)
+            .chunks
+            .clear();
         // SAFETY: what `reserve` was given; nothing is mapped there any more.
         let _ = unsafe {
             self.driver
@@ -116,30 +213,11 @@ impl Drop for Heap {
     }
 }
 
-/// A chunk that was not to be had.
-pub(super) struct Refused {
-    pub(super) size: u64,
-    pub(super) cause: CudaError,
-}
-
-impl Part {
-    fn new(gpus: &[Gpu], owner: usize) -> Result<Self, CudaError> {
-        let mut access = vec![];
-        for gpu in gpus {
-            if gpu.reaches(&gpus[owner])? {
-                let flags = CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-                access.push(CUmemAccessDesc {
-                    location: location_of(gpu.device),
-                    flags,
-                });
-            }
-        }
-        Ok(Self {
-            prop: prop_of(&gpus[owner]),
-            access,
-            chunks: Mutex::default(),
-        })
-    }
+fn create(gpu: &Gpu, size: usize, kind: Kind) -> Result<CUmemGenericAllocationHandle, CudaError> {
+    let mut handle = 0;
+    // SAFETY: the size is a multiple of the granularity.
+    unsafe { gpu.driver.cuMemCreate(out(&mut handle), size, &prop_of(gpu, kind), 0) }?;
+    Ok(handle)
 }
 
 /// Memory that is mapped.
@@ -152,10 +230,14 @@ struct Chunk {
 }
 
 impl Chunk {
-    fn map(driver: &'static Driver, part: &Part, address: Address, size: usize) -> Result<Self, CudaError> {
-        let mut handle = 0;
-        // SAFETY: the size is a multiple of the granularity.
-        unsafe { driver.cuMemCreate(out(&mut handle), size, &part.prop, 0) }?;
+    /// Maps the memory, which is released with the chunk. Where nobody may use it, it is only kept.
+    fn map(
+        driver: &'static Driver,
+        handle: CUmemGenericAllocationHandle,
+        access: &[CUmemAccessDesc],
+        address: Address,
+        size: usize,
+    ) -> Result<Self, CudaError> {
         let mut chunk = Self {
             driver,
             address,
@@ -163,11 +245,14 @@ impl Chunk {
             handle,
             mapped: false,
         };
+        if access.is_empty() {
+            return Ok(chunk);
+        }
         // SAFETY: the range is reserved, and nothing is mapped there.
         unsafe { driver.cuMemMap(address, size, 0, handle, 0) }?;
         chunk.mapped = true;
         // SAFETY: the range is mapped as a whole.
-        unsafe { driver.cuMemSetAccess(address, size, part.access.as_ptr(), part.access.len()) }?;
+        unsafe { driver.cuMemSetAccess(address, size, access.as_ptr(), access.len()) }?;
         Ok(chunk)
     }
 }
@@ -178,7 +263,7 @@ impl Drop for Chunk {
             // SAFETY: mapped as a whole, and nothing uses it any more.
             let _ = unsafe { self.driver.cuMemUnmap(self.address, self.size) };
         }
-        // SAFETY: created in `map`, released once.
+        // SAFETY: created or imported for this chunk, released once.
         let _ = unsafe { self.driver.cuMemRelease(self.handle) };
     }
 }
@@ -190,15 +275,11 @@ fn location_of(device: CUdevice) -> CUmemLocation {
     }
 }
 
-/// Handle types and the flag for NICs can only be set when memory is made, so they are set wherever the device has them.
-fn prop_of(gpu: &Gpu) -> CUmemAllocationProp {
+/// What is to be given away, and the flag for NICs, can only be said when memory is made.
+fn prop_of(gpu: &Gpu, kind: Kind) -> CUmemAllocationProp {
     CUmemAllocationProp {
         type_: CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
-        requestedHandleTypes: if gpu.shareable {
-            CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
-        } else {
-            CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE
-        },
+        requestedHandleTypes: kind.raw(),
         location: location_of(gpu.device),
         win32HandleMetaData: ptr::null_mut(),
         allocFlags: CUmemAllocationProp_st__bindgen_ty_1 {
@@ -210,10 +291,14 @@ fn prop_of(gpu: &Gpu) -> CUmemAllocationProp {
     }
 }
 
-fn granularity_of(driver: &Driver, prop: &CUmemAllocationProp) -> Result<u64, CudaError> {
+/// What sizes of chunks on the device are multiples of.
+pub(super) fn granularity(gpu: &Gpu, kind: Kind) -> Result<u64, CudaError> {
     let mut granularity = 0;
     let option = CUmemAllocationGranularity_flags::CU_MEM_ALLOC_GRANULARITY_RECOMMENDED;
     // SAFETY: the prop names a device that exists.
-    unsafe { driver.cuMemGetAllocationGranularity(out(&mut granularity), prop, option) }?;
+    unsafe {
+        gpu.driver
+            .cuMemGetAllocationGranularity(out(&mut granularity), &prop_of(gpu, kind), option)
+    }?;
     Ok(granularity as u64)
 }

@@ -3,8 +3,10 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `driver`, `error` | the driver's functions, checked |
+//! | `devices` | which PE gets which device |
 //! | `gpu` | a device and its primary context |
 //! | `heap` | symmetric heaps by the virtual memory calls |
+//! | `travel` | memory on its way to other processes |
 //! | `page` | fault records in host memory |
 //! | `module` | PTX with a PE's state |
 //! | `device` | what one PE holds: streams, buffers, functions |
@@ -14,6 +16,7 @@
 
 mod cluster;
 mod device;
+mod devices;
 mod driver;
 mod error;
 mod gpu;
@@ -23,25 +26,33 @@ mod module;
 mod page;
 mod poll;
 mod timeline;
+mod travel;
 
 pub use error::CudaError;
 
-use super::{Device, KernelInfo, Platform};
-use crate::Error;
-use crate::config::{ConfigError, Settings};
+use super::{Device, Halt, KernelInfo, Platform, Watch};
+use crate::config::{ConfigError, MemoryHandles, Settings};
+use crate::fault::DeviceFault;
 use crate::images::{ImageError, choose};
+use crate::layout::Layout;
+use crate::processes::{Group, ProcessError};
+use crate::{Error, wire};
 use device::CudaDevice;
+use devices::Uuid;
 use driver::{Address, Driver};
 use gpu::Gpu;
 use heap::Heap;
 use module::Module;
 use page::Page;
-use poll::settle;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use shmem::fault::FaultKind;
 use shmem::state::{DeviceState, MAX_PES, SystemArea};
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use timeline::Timeline;
+use travel::{Kind, Travel};
 
 /// A driver with at least one device.
 pub(crate) struct Devices {
@@ -50,6 +61,10 @@ pub(crate) struct Devices {
 }
 
 impl Devices {
+    pub(crate) fn count(&self) -> u32 {
+        self.count
+    }
+
     pub(crate) fn find() -> Result<Self, CudaError> {
         let driver = Driver::find()?;
         match Gpu::count(driver)? {
@@ -80,10 +95,12 @@ impl Devices {
 pub(crate) struct Cuda {
     /// For each device, its PEs' modules: by package and PE, and those loaded from text.
     modules: Vec<Mutex<Modules>>,
+    /// By PE of this process, as is the next.
     pages: Vec<Page>,
-    heap: Heap,
     states: Vec<DeviceState>,
-    /// Which device each PE is on.
+    heap: Heap,
+    layout: Layout,
+    /// Which of `gpus` each PE of this process is on.
     owners: Vec<usize>,
     /// A kernel that can't be stopped still uses all this, so that it stays for the life of the process.
     abandoned: AtomicBool,
@@ -98,39 +115,87 @@ struct Modules {
     texts: Vec<Module>,
 }
 
+/// What a process tells the others of its devices, once it has opened them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Told {
+    /// Bytes of the largest.
+    memory: u64,
+    granularity: u64,
+    /// Whether all of them make memory that travels as file descriptors.
+    descriptors: bool,
+}
+
 impl Cuda {
-    pub(crate) fn start(settings: &Settings, devices: &Devices) -> Result<Arc<Self>, Error> {
+    pub(crate) fn start(settings: &Settings, devices: &Devices, group: &Group) -> Result<Arc<Self>, Error> {
         let Devices { driver, count } = *devices;
-        let pes = settings.pes_or(count)?;
-        let gpus: Vec<_> = (0..count.min(pes))
-            .map(|i| Gpu::open(driver, i as i32))
+        let layout = group.layout.clone();
+        let (pes, local) = (layout.pes(), layout.local());
+        let sees = (0..count as i32)
+            .map(|i| Gpu::uuid(driver, i))
+            .collect::<Result<Vec<_>, _>>()?;
+        let sees = tell(group, settings, &sees)?;
+        let places = devices::place(&layout, &sees);
+        if let Some((first, second, device)) = devices::shared(&layout, &sees, &places)
+            && !mps_is_there()
+        {
+            let device = device.to_string();
+            return Err(ProcessError::SharedDevice { first, second, device }.into());
+        }
+        let mut used = places[local.start as usize..local.end as usize].to_vec();
+        used.sort_unstable();
+        used.dedup();
+        let gpus: Vec<_> = used
+            .iter()
+            .map(|i| Gpu::open(driver, *i as i32))
             .collect::<Result<_, _>>()?;
-        let owners: Vec<_> = (0..pes as usize).map(|pe| pe % gpus.len()).collect();
+        tracing::debug!(?local, ?used, "devices opened");
+        let owner = |pe: u32| used.binary_search(&places[pe as usize]).unwrap_or_default();
+        let owners: Vec<_> = local.clone().map(owner).collect();
         let most = gpus.iter().map(|gpu| gpu.multiprocessors).min().unwrap_or(0) * gpus.len() as u32;
-        if pes > most {
+        if local.len() as u32 > most {
             return Err(ConfigError::TooManyForDevices {
-                asked: pes,
-                devices: count,
+                asked: local.len() as u32,
+                devices: gpus.len() as u32,
                 most,
             }
             .into());
         }
+        let (travel, told) = way(group, settings, &gpus)?;
+        let memory = told.iter().map(|told| told.memory).max().unwrap_or(0);
+        let granularity = told.iter().map(|told| told.granularity).max().unwrap_or(1);
+        let mut parts = vec![];
+        for pe in 0..pes {
+            let owner = layout.is_local(pe).then(|| owner(pe));
+            let device = sees[layout.rank_of(pe) as usize][places[pe as usize]];
+            let users = users(driver, &gpus, &sees[layout.rank() as usize], device)?;
+            parts.push(heap::Part { owner, users });
+        }
         let system = SystemArea::new(pes);
-        let memory = gpus.iter().map(|gpu| gpu.memory).max().unwrap_or(0);
         let asked = settings.heap_or(memory, pes, system.bytes)?;
-        let heap = Heap::reserve(&gpus, &owners, asked)?;
         let mut cuda = Self {
             modules: gpus.iter().map(|_| Mutex::default()).collect(),
             pages: vec![],
-            heap,
             states: vec![],
+            heap: Heap::reserve(driver, parts, asked, granularity, travel)?,
+            layout,
             owners,
             abandoned: AtomicBool::new(false),
             timeline: None,
             gpus,
         };
-        cuda.timeline = Timeline::start(&cuda.gpus, &cuda.owners)?;
-        for pe in 0..pes {
+        let failed = || group.failure().is_some();
+        let watch = Watch {
+            failed: &failed,
+            limit: settings.time_limit,
+        };
+        let backed = cuda.heap.back(&cuda.gpus, system.bytes, 1, &watch);
+        backed.map_err(|halt| match halt {
+            Halt::Error(error) => error,
+            Halt::WorldFailed | Halt::TimeLimit => CudaError::Stuck.into(),
+        })?;
+        tracing::debug!(stride = cuda.heap.stride(), "heaps mapped");
+        cuda.timeline = Timeline::start(&cuda.gpus, &cuda.owners, local.start)?;
+        for pe in local {
             let (page, state) = cuda.prepare(pe, &system, settings.time_limit_ns())?;
             cuda.pages.push(page);
             cuda.states.push(state);
@@ -143,19 +208,9 @@ impl Cuda {
         let gpu = self.gpu(pe);
         let _current = gpu.enter()?;
         let page = Page::new(gpu.driver)?;
-        let fresh = self
-            .heap
-            .back(pe, system.bytes)
-            .map_err(|refused| self.no_memory(pe, refused))?;
-        if let Some((address, bytes)) = fresh {
-            // SAFETY: fresh memory of that size.
-            unsafe { gpu.driver.cuMemsetD8Async(address, 0, bytes as usize, gpu.control) }?;
-            // SAFETY: the stream is live, and its context current.
-            settle(|| unsafe { gpu.driver.stream_is_idle(gpu.control) })?;
-        }
         let mut peer_base = [0; MAX_PES];
         for (peer, base) in (0..self.pes()).zip(&mut peer_base) {
-            if gpu.reaches(self.gpu(peer))? {
+            if self.heap.is_user(self.owner(pe), peer) {
                 *base = self.heap.start(peer).0;
             }
         }
@@ -175,18 +230,42 @@ impl Cuda {
         Ok((page, state))
     }
 
+    /// Where what this process has of a PE of its own lies.
+    fn index(&self, pe: u32) -> usize {
+        (pe - self.layout.local().start) as usize
+    }
+
+    fn owner(&self, pe: u32) -> usize {
+        self.owners[self.index(pe)]
+    }
+
+    fn page(&self, pe: u32) -> &Page {
+        &self.pages[self.index(pe)]
+    }
+
+    fn state(&self, pe: u32) -> &DeviceState {
+        &self.states[self.index(pe)]
+    }
+
     fn gpu(&self, pe: u32) -> &Gpu {
-        &self.gpus[self.owners[pe as usize]]
+        &self.gpus[self.owner(pe)]
+    }
+
+    /// What a kernel of a PE of this process failed with, of itself.
+    fn culprit(&self) -> Option<DeviceFault> {
+        let fault = |pe| Some(DeviceFault::new(pe, &self.page(pe).fault()?, String::new(), None));
+        let mut faults = self.layout.local().filter_map(fault);
+        faults.find(|fault| fault.kind != FaultKind::PeerFailed)
     }
 
     /// PEs on the same device as this one, itself among them.
     fn sharers(&self, pe: u32) -> impl Iterator<Item = u32> {
-        let owner = self.owners[pe as usize];
-        (0..self.pes()).filter(move |pe| self.owners[*pe as usize] == owner)
+        let owner = self.owner(pe);
+        self.layout.local().filter(move |pe| self.owner(*pe) == owner)
     }
 
     fn modules(&self, pe: u32) -> &Mutex<Modules> {
-        &self.modules[self.owners[pe as usize]]
+        &self.modules[self.owner(pe)]
     }
 
     /// Loads a kernel's package for all PEs of the device, unless that has been done.
@@ -202,32 +281,84 @@ impl Cuda {
         let image = choose(kernel.name, package.list, gpu.arch)?;
         module::check(kernel.name, image.ptx, gpu)?;
         for pe in self.sharers(pe) {
-            let module = Module::load(gpu, pe, image.ptx, &self.states[pe as usize], self.timeline.as_ref())?;
+            let module = Module::load(gpu, pe, image.ptx, self.state(pe), self.timeline.as_ref())?;
             modules.packages.insert((package.id, pe), module);
         }
         Ok(())
     }
+}
 
-    /// A chunk that the driver refused, as an error of the allocation that needed it.
-    fn no_memory(&self, pe: u32, refused: heap::Refused) -> Error {
-        let heap::Refused { size: asked, cause } = refused;
-        self.out_of_memory(pe, asked, cause)
+/// Tells all processes something, and gets what each told, by rank.
+fn tell<T>(group: &Group, settings: &Settings, mine: &T) -> Result<Vec<T>, Error>
+where
+    T: Clone + Serialize + DeserializeOwned,
+{
+    let Some(processes) = group.processes() else {
+        return Ok(vec![mine.clone()]);
+    };
+    let lost = |cause| ProcessError::Lost { cause };
+    let told = processes
+        .allgather(wire::encode(mine), settings.time_limit)
+        .map_err(lost)?;
+    let read = |bytes: &Vec<u8>| wire::decode(bytes).ok_or_else(|| lost("a process sent what is no text".to_owned()));
+    Ok(told.iter().map(read).collect::<Result<_, _>>()?)
+}
+
+/// How memory travels between the processes, and what each told of its devices.
+fn way(group: &Group, settings: &Settings, gpus: &[Gpu]) -> Result<(Option<Travel>, Vec<Told>), Error> {
+    let alone = group.others().is_none();
+    let kind = match settings.handles {
+        _ if alone => Kind::Nowhere,
+        MemoryHandles::Descriptor => Kind::Descriptor,
+        MemoryHandles::Fabric => Kind::Fabric,
+    };
+    let granularities = gpus.iter().map(|gpu| heap::granularity(gpu, kind));
+    let told = Told {
+        memory: gpus.iter().map(|gpu| gpu.memory).max().unwrap_or(0),
+        granularity: granularities
+            .collect::<Result<Vec<_>, _>>()?
+            .into_iter()
+            .max()
+            .unwrap_or(1),
+        descriptors: gpus.iter().all(|gpu| gpu.shareable),
+    };
+    let told = tell(group, settings, &told)?;
+    if kind == Kind::Descriptor && told.iter().any(|told| !told.descriptors) {
+        let cause = "a device makes no memory that travels as file descriptors: try SHMEM_HANDLES=fabric, or one process \
+                     for all PEs";
+        return Err(ProcessError::Share {
+            cause: cause.to_owned(),
+        }
+        .into());
     }
+    let travel = group.others().map(|others| Travel {
+        layout: group.layout.clone(),
+        kind,
+        others: others.clone(),
+    });
+    Ok((travel, told))
+}
 
-    fn out_of_memory(&self, pe: u32, asked: u64, cause: CudaError) -> Error {
-        let gpu = self.gpu(pe);
-        match (cause.code(), gpu.memory_left()) {
-            (Some(driver::OUT_OF_MEMORY), Ok((free, total))) => crate::HeapError::OutOfMemory {
-                pe,
-                asked,
-                free,
-                total,
-                device: gpu.describe(),
-            }
-            .into(),
-            _ => cause.into(),
+/// Which of this process's devices may use memory of the device, which need not be visible here.
+fn users(driver: &Driver, gpus: &[Gpu], sees: &[Uuid], device: Uuid) -> Result<Vec<usize>, CudaError> {
+    let mut users = vec![];
+    for (i, gpu) in gpus.iter().enumerate() {
+        // Of one that is not visible, the driver says when its memory is mapped.
+        let reaches = match sees.iter().position(|seen| *seen == device) {
+            Some(other) => gpu.reaches(driver, other as i32)?,
+            None => true,
+        };
+        if reaches {
+            users.push(i);
         }
     }
+    Ok(users)
+}
+
+/// Whether processes share devices through NVIDIA's Multi-Process Service.
+fn mps_is_there() -> bool {
+    let pipes = std::env::var_os("CUDA_MPS_PIPE_DIRECTORY").unwrap_or_else(|| "/tmp/nvidia-mps".into());
+    std::path::Path::new(&pipes).join("control").exists()
 }
 
 impl Platform for Cuda {
@@ -236,7 +367,7 @@ impl Platform for Cuda {
     }
 
     fn pes(&self) -> u32 {
-        self.owners.len() as u32
+        self.layout.pes()
     }
 
     fn heap_bytes(&self) -> u64 {
@@ -248,11 +379,11 @@ impl Platform for Cuda {
     }
 
     fn abort(&self, _pe: u32, _cause: &str) {
-        for pe in 0..self.pes() {
+        for pe in self.layout.local() {
             let (gpu, word) = (self.gpu(pe), Address(self.heap.start(pe).0 + SystemArea::ABORT));
             // Where the device refuses, its context is lost and its kernels are gone.
             if let Ok(_current) = gpu.enter() {
-                let one = self.pages[pe as usize].one();
+                let one = self.page(pe).one();
                 // SAFETY: both sides are live, 4 bytes each; the control stream is not behind a kernel.
                 let _ = unsafe {
                     gpu.driver
@@ -260,6 +391,11 @@ impl Platform for Cuda {
                 };
             }
         }
+    }
+
+    fn failure(&self) -> Option<(Option<u32>, String)> {
+        let fault = self.culprit()?;
+        Some((Some(fault.pe), fault.to_string()))
     }
 }
 

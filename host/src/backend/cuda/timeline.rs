@@ -26,7 +26,8 @@ const LONGEST: u32 = 4096;
 
 pub(super) struct Timeline {
     file: PathBuf,
-    /// By PE.
+    /// Of PEs of this process, from `first` on.
+    first: u32,
     rings: Vec<Address>,
     /// By device.
     clocks: Vec<Offset>,
@@ -37,7 +38,7 @@ pub(super) struct Timeline {
 
 impl Timeline {
     /// None where `SHMEM_TIMELINE` is not set.
-    pub(super) fn start(gpus: &[Gpu], owners: &[usize]) -> Result<Option<Self>, CudaError> {
+    pub(super) fn start(gpus: &[Gpu], owners: &[usize], first: u32) -> Result<Option<Self>, CudaError> {
         let Some(file) = std::env::var_os("SHMEM_TIMELINE").filter(|name| !name.is_empty()) else {
             return Ok(None);
         };
@@ -55,6 +56,7 @@ impl Timeline {
         };
         Ok(Some(Self {
             file: file.into(),
+            first,
             rings: owners.iter().map(ring).collect::<Result<_, CudaError>>()?,
             clocks: compare(gpus)?,
             recorded: AtomicBool::new(false),
@@ -65,7 +67,7 @@ impl Timeline {
     /// What a PE's modules are told.
     pub(super) fn ring(&self, pe: u32) -> Ring {
         Ring {
-            address: self.rings[pe as usize].0,
+            address: self.rings[(pe - self.first) as usize].0,
             capacity: CAPACITY,
         }
     }
@@ -140,7 +142,7 @@ impl Timeline {
         }
         let start = pes.iter().filter_map(Pe::first_ns).min().unwrap_or(0);
         let mut trace = Trace::default();
-        for (pe, of) in (0..).zip(&pes) {
+        for (pe, of) in (self.first..).zip(&pes) {
             add(&mut trace, pe, of, start);
         }
         Ok(trace)
