@@ -154,6 +154,7 @@ mod tests {
             arch,
             path: PathBuf::new(),
             ptx: ptx.into(),
+            cubin: None,
         };
         let path = scratch.path().join("new/out.ptx");
         let copied = copy(&[image(Arch::Sm80, "low"), image(Arch::Sm90a, "high")], &path).unwrap();

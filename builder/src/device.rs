@@ -67,7 +67,12 @@ impl Request {
             let ptx = ptx::finish(&assembly).map_err(|fault| fault.in_package(&package.name))?;
             let path = out.join(format!("{stem}.{arch}.ptx"));
             files::write_if_changed(&path, &ptx)?;
-            images.push(Image { arch, path, ptx });
+            images.push(Image {
+                arch,
+                path,
+                ptx,
+                cubin: None,
+            });
         }
         Ok(images)
     }

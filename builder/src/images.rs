@@ -19,6 +19,8 @@ pub(crate) struct Image {
     pub(crate) arch: Arch,
     pub(crate) path: PathBuf,
     pub(crate) ptx: String,
+    /// Assembled for its architecture.
+    pub(crate) cubin: Option<PathBuf>,
 }
 
 /// All of a package; at most one of the three fields holds something.
@@ -61,10 +63,15 @@ impl Images {
             .fold(Hash::new(), |hash, image| hash.add(&image.ptx))
             .get();
         let mut list = String::new();
-        for Image { arch, path, .. } in &self.list {
+        for Image { arch, path, cubin, .. } in &self.list {
             let (number, exact, path) = (arch.number(), arch.is_exact(), path.display().to_string());
-            let image =
-                format!("\n    ::shmem::Image {{ arch: {number}, exact: {exact}, ptx: include_str!({path:?}) }},");
+            let cubin = match cubin {
+                Some(file) => format!("include_bytes!({:?})", file.display().to_string()),
+                None => "&[]".to_owned(),
+            };
+            let image = format!(
+                "\n    ::shmem::Image {{ arch: {number}, exact: {exact}, ptx: include_str!({path:?}), cubin: {cubin} }},"
+            );
             list.push_str(&image);
         }
         let mut text = String::new();
@@ -88,6 +95,7 @@ mod tests {
             arch,
             path: format!("/a \"b\"/kernels.{arch}.ptx").into(),
             ptx: ptx.into(),
+            cubin: (arch == Arch::Sm90a).then(|| "/a \"b\"/kernels.cubin".into()),
         };
         let images = Images {
             list: vec![image(Arch::Sm80, "x"), image(Arch::Sm90a, "y")],
@@ -96,11 +104,15 @@ mod tests {
         let text = images.expression();
         assert!(
             text.contains(
-                r#"::shmem::Image { arch: 80, exact: false, ptx: include_str!("/a \"b\"/kernels.sm_80.ptx") }"#
+                r#"::shmem::Image { arch: 80, exact: false, ptx: include_str!("/a \"b\"/kernels.sm_80.ptx"), cubin: &[] }"#
             ),
             "{text}"
         );
         assert!(text.contains("arch: 90, exact: true"), "{text}");
+        assert!(
+            text.contains(r#"cubin: include_bytes!("/a \"b\"/kernels.cubin")"#),
+            "{text}"
+        );
         let other = Images {
             list: vec![image(Arch::Sm80, "x"), image(Arch::Sm90a, "z")],
             ..Images::default()

@@ -8,6 +8,7 @@ pub(crate) const DEVICE_RUSTC: &str = "SHMEM_DEVICE_RUSTC";
 pub(crate) const PTX: &str = "SHMEM_PTX";
 pub(crate) const ARCH: &str = "SHMEM_ARCH";
 pub(crate) const CACHE: &str = "SHMEM_CACHE";
+pub(crate) const CUDA_BIN: &str = "SHMEM_CUDA_BIN";
 pub(crate) const TIMELINE: &str = "SHMEM_TIMELINE_EVENTS";
 
 /// The variable's value; set but empty counts as unset.
@@ -17,7 +18,7 @@ pub(crate) fn var(name: &str) -> Option<OsString> {
 
 /// Tells cargo to run the build script again when one of the variables changes.
 pub(crate) fn announce() {
-    for name in [DEVICE_RUSTC, PTX, ARCH, CACHE, TIMELINE] {
+    for name in [DEVICE_RUSTC, PTX, ARCH, CACHE, CUDA_BIN, TIMELINE] {
         println!("cargo::rerun-if-env-changed={name}");
     }
 }

@@ -1,4 +1,5 @@
-//! CUDA's assembler and disassemblers, for whoever wants to look at what the PTX becomes. Building needs none of them.
+//! CUDA's assembler and disassemblers, for whoever wants to look at what the PTX becomes, and for [`Kernels::assemble`](crate::Kernels::assemble). Building
+//! needs none of them.
 
 use std::env;
 use std::path::PathBuf;
@@ -17,7 +18,7 @@ pub fn folder() -> Option<PathBuf> {
 /// }
 /// ```
 pub fn find(name: &str) -> Option<PathBuf> {
-    let given = env::var_os("SHMEM_CUDA_BIN").map(PathBuf::from);
+    let given = env::var_os(crate::settings::CUDA_BIN).map(PathBuf::from);
     let path = env::var_os("PATH").unwrap_or_default();
     given
         .into_iter()

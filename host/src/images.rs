@@ -107,6 +107,13 @@ pub(crate) fn choose(kernel: &str, images: &'static [Image], device: u32) -> Res
         })
 }
 
+/// What the assembler made of the image, if that runs on the device: on its own architecture and on later ones of the same
+/// number.
+pub(crate) fn assembled(image: &Image, device: u32) -> Option<&'static [u8]> {
+    let fits = image.arch == device || (!image.exact && image.arch / 10 == device / 10 && image.arch <= device);
+    (fits && !image.cubin.is_empty()).then_some(image.cubin)
+}
+
 /// What a PTX text says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
@@ -232,8 +239,25 @@ fn parse_layout(line: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
+    #[test]
+    fn what_is_assembled_runs_on_devices_of_its_kind() {
+        let with = |arch, exact| Image {
+            cubin: &[1],
+            ..image(arch, exact)
+        };
+        let fits = |image, device| assembled(&image, device).is_some();
+        assert!(fits(with(80, false), 80) && fits(with(80, false), 89) && fits(with(90, true), 90));
+        assert!(!fits(with(80, false), 90) && !fits(with(89, false), 80) && !fits(with(100, true), 103));
+        assert!(!fits(image(90, false), 90));
+    }
+
     const fn image(arch: u32, exact: bool) -> Image {
-        Image { arch, exact, ptx: "" }
+        Image {
+            arch,
+            exact,
+            ptx: "",
+            cubin: &[],
+        }
     }
 
     fn text(target: &str, layout: &str) -> String {

@@ -125,7 +125,11 @@ impl Session {
 
     /// This PE's error in a World that has failed.
     pub(crate) fn world_failed(&self) -> Error {
-        let known = self.device.failure().or_else(|| self.shared.peer_failed());
+        let known = self.device.failure().or_else(|| {
+            // Kernels learn of another process's failure from its kernels, before the news are here.
+            self.shared.await_failure();
+            self.shared.peer_failed()
+        });
         self.fatal(known.unwrap_or_else(|| Error::PeerFailed {
             pe: self.pe,
             cause: "its kernels were ended".to_owned(),

@@ -104,6 +104,9 @@ mod host {
         pub exact: bool,
         /// The text.
         pub ptx: &'static str,
+        /// What CUDA's assembler made of it for this architecture; empty where the build did not ask. Saves the driver the
+        /// work when a program starts.
+        pub cubin: &'static [u8],
     }
 
     /// What the build script made of a package's kernels.

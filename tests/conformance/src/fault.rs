@@ -81,6 +81,7 @@ mod host {
     use anyhow::{bail, ensure};
     use shmem::fault::FaultKind;
     use shmem_host::{Error, Pe, World, collective_launch};
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     /// A way to go wrong, and what the record must say.
     pub struct Fault {
@@ -176,6 +177,7 @@ mod host {
         pub fn run(&self, world: World) -> anyhow::Result<()> {
             let (last, gpu) = (world.n() - 1, world.backend_name() == "cuda");
             let how = self.how;
+            let here = AtomicBool::new(false);
             let result = world.run(|pe: Pe| -> Result<(), Error> {
                 let data = pe.alloc::<u32>(LEN as usize)?;
                 let never = pe.signals(1)?;
@@ -184,6 +186,7 @@ mod host {
                 } else {
                     collective_launch!(pe, go_wrong<<<2, 64>>>(&data, &never, how))?;
                 }
+                here.fetch_or(pe.id() == last, Ordering::Relaxed);
                 let ended = pe.stream().synchronize();
                 match (&ended, pe.id() == last) {
                     (Err(Error::PeerFailed { .. }), false) | (Err(Error::Device(_)), true) => {}
@@ -199,6 +202,16 @@ mod host {
             if how == TIME_LIMIT {
                 let text = error.to_string();
                 ensure!(text.contains("fault.rs"), "no place in: {text}");
+                return Ok(());
+            }
+            if let Error::PeerFailed { pe, cause } = &error
+                && !here.into_inner()
+            {
+                // In another process, which tells what it failed with.
+                ensure!(
+                    *pe == last && cause.contains("in kernel go_wrong") || how == GRID,
+                    "{error}"
+                );
                 return Ok(());
             }
             let Error::Device(fault) = error else {

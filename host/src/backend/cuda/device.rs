@@ -289,6 +289,7 @@ impl Device for CudaDevice {
             self.gpu(),
             self.pe,
             ptx,
+            None,
             self.cuda.state(self.pe),
             self.cuda.timeline.as_ref(),
         )?;

@@ -33,7 +33,7 @@ pub use error::CudaError;
 use super::{Device, Halt, KernelInfo, Platform, Watch};
 use crate::config::{ConfigError, MemoryHandles, Settings};
 use crate::fault::DeviceFault;
-use crate::images::{ImageError, choose};
+use crate::images::{ImageError, assembled, choose};
 use crate::layout::Layout;
 use crate::processes::{Group, ProcessError};
 use crate::{Error, wire};
@@ -281,7 +281,8 @@ impl Cuda {
         let image = choose(kernel.name, package.list, gpu.arch)?;
         module::check(kernel.name, image.ptx, gpu)?;
         for pe in self.sharers(pe) {
-            let module = Module::load(gpu, pe, image.ptx, self.state(pe), self.timeline.as_ref())?;
+            let assembled = assembled(image, gpu.arch);
+            let module = Module::load(gpu, pe, image.ptx, assembled, self.state(pe), self.timeline.as_ref())?;
             modules.packages.insert((package.id, pe), module);
         }
         Ok(())

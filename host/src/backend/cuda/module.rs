@@ -34,11 +34,12 @@ unsafe impl Send for Module {}
 unsafe impl Sync for Module {}
 
 impl Module {
-    /// Compiles and loads the text for a PE. The device's context is current.
+    /// Loads the text for a PE, compiled unless it is assembled already. The device's context is current.
     pub(super) fn load(
         gpu: &Gpu,
         pe: u32,
         ptx: &str,
+        assembled: Option<&[u8]>,
         state: &DeviceState,
         timeline: Option<&Timeline>,
     ) -> Result<Self, Error> {
@@ -46,7 +47,11 @@ impl Module {
             part: "text without zero bytes",
         })?;
         let module = Self {
-            raw: compile(gpu, pe, &text)?,
+            // A driver that is older than the assembler may refuse what that made.
+            raw: match assembled.map(|cubin| load(gpu, cubin)) {
+                Some(Ok(module)) => module,
+                Some(Err(_)) | None => compile(gpu, pe, &text)?,
+            },
             tiles: images::tiles(ptx),
             cluster: Header::read(ptx)?.largest_cluster(),
         };
@@ -161,6 +166,17 @@ impl Module {
         // SAFETY: the caller's. A refusal means that the context is lost, and the module with it.
         let _ = unsafe { gpu.driver.cuModuleUnload(self.raw) };
     }
+}
+
+/// Loads what is assembled for the device.
+fn load(gpu: &Gpu, cubin: &[u8]) -> Result<CUmodule, CudaError> {
+    let (mut module, image) = (ptr::null_mut(), cubin.as_ptr().cast());
+    // SAFETY: a context is current; the image is a whole cubin, as the assembler made it; no options.
+    unsafe {
+        gpu.driver
+            .cuModuleLoadDataEx(out(&mut module), image, 0, ptr::null_mut(), ptr::null_mut())
+    }?;
+    Ok(module)
 }
 
 fn compile(gpu: &Gpu, pe: u32, text: &CString) -> Result<CUmodule, ImageError> {
