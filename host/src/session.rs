@@ -35,6 +35,8 @@ pub(crate) struct Session {
     /// Of teams.
     pub(crate) blocks: RefCell<Blocks>,
     pub(crate) kernels: Kernels,
+    /// A PE without a path of loads and stores to this one or back.
+    pub(crate) beyond_reach: Option<u32>,
     /// The number of the next context; 0 is the default one.
     pub(crate) contexts: Cell<u32>,
     /// Buffers of this PE alone, so far.
@@ -92,6 +94,7 @@ impl Session {
         let heap = Heap::new(shared.pes(), shared.platform.heap_bytes());
         let handles = Handles::new(shared.serial(0).world(), pe, shared.pes());
         let session = Self {
+            beyond_reach: shared.platform.beyond_reach(pe),
             pe,
             shared,
             device,

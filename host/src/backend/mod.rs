@@ -27,6 +27,12 @@ pub(crate) trait Platform: Send + Sync {
         0..self.pes()
     }
 
+    /// A PE that this one does not reach by load and store, or that does not reach it.
+    fn beyond_reach(&self, pe: u32) -> Option<u32> {
+        let _ = pe;
+        None
+    }
+
     /// Address space of each PE's heap. The library's own words at its start are in place and zero.
     fn heap_bytes(&self) -> u64;
 

@@ -115,6 +115,25 @@ impl Session {
         Ok(())
     }
 
+    /// Refuses a kernel that communicates where a PE is beyond reach: there is no transport yet that would take its calls there.
+    pub(super) fn check_reach(
+        &self,
+        kernel: &str,
+        collective: bool,
+        regions: impl FnOnce(&mut dyn FnMut(Region)),
+    ) -> Result<(), LaunchError> {
+        let Some(peer) = self.beyond_reach else {
+            return Ok(());
+        };
+        let mut communicates = collective;
+        regions(&mut |region| communicates |= !matches!(region, Region::Global { .. }));
+        if !communicates {
+            return Ok(());
+        }
+        let (kernel, pe) = (kernel.to_owned(), self.pe);
+        Err(LaunchError::NoTransport { kernel, pe, peer })
+    }
+
     /// Checks that what the arguments name is this PE's, and live.
     pub(super) fn check_handles(
         &self,

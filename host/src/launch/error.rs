@@ -59,6 +59,19 @@ pub enum LaunchError {
         /// Threads that fit.
         most: u32,
     },
+    /// A kernel that communicates, in a World with PEs that do not reach each other by load and store.
+    #[error(
+        "{kernel}: PEs {pe} and {peer} do not reach each other's memory by load and store, and there is no transport between \
+         them: use GPUs with NVLink or peer access (nvidia-smi topo -p2p r), or a World of PEs that have it"
+    )]
+    NoTransport {
+        /// The kernel.
+        kernel: String,
+        /// This PE.
+        pe: u32,
+        /// A PE without a path to it.
+        peer: u32,
+    },
     /// A block that the kernel's tiles do not divide.
     #[error(
         "{kernel}: a block of {threads} threads was asked for, and the kernel uses tiles of {tile} lanes: give a multiple of \

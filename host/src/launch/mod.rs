@@ -86,6 +86,7 @@ impl Session {
         let args = K::copied(call.args());
         let ready = self.check_launch::<K>(info, config)?;
         self.check_handles(info.name, |visit| K::regions(&args, visit))?;
+        self.check_reach(info.name, config.collective, |visit| K::regions(&args, visit))?;
         self.record_regions(config.stream_id(), info.name, |visit| K::regions(&args, visit));
         let mut slot = self.target(config.stream_id()).slot();
         let mut params = self.kernels.params.borrow_mut();

@@ -3,6 +3,7 @@
 use crate::layout::Layout;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::ops::Range;
 
 /// Names a device in every process, and on every machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -47,6 +48,25 @@ pub(super) fn place(layout: &Layout, sees: &[Vec<Uuid>]) -> Vec<usize> {
     places
 }
 
+/// PEs one after the other that all reach each other: the node of each PE. `apart` has pairs where the first does not reach the
+/// second.
+pub(super) fn nodes(pes: u32, apart: &[(u32, u32)]) -> Vec<Range<u32>> {
+    let mut nodes = vec![];
+    let mut start = 0;
+    for pe in 0..pes {
+        let among = |other: u32| (start..pe).contains(&other);
+        if apart
+            .iter()
+            .any(|(a, b)| (*a == pe && among(*b)) || (*b == pe && among(*a)))
+        {
+            nodes.extend((start..pe).map(|_| start..pe));
+            start = pe;
+        }
+    }
+    nodes.extend((start..pes).map(|_| start..pes));
+    nodes
+}
+
 /// Two processes with the same device, if there are any.
 pub(super) fn shared(layout: &Layout, sees: &[Vec<Uuid>], places: &[usize]) -> Option<(u32, u32, Uuid)> {
     let uuid = |rank: u32, pe: u32| sees[rank as usize].get(places[pe as usize]).copied();
@@ -88,6 +108,15 @@ mod tests {
             shared(&crowded, &sees(8), &place(&crowded, &sees(8))),
             Some((0, 1, Uuid([1; 16])))
         );
+    }
+
+    #[test]
+    fn a_node_is_of_pes_that_all_reach_each_other() {
+        assert_eq!(nodes(3, &[]), [0..3, 0..3, 0..3]);
+        let two = |a: u32, b: u32| (0..2).flat_map(move |i| (2..4).map(move |j| (a + i, b + j)));
+        let apart: Vec<_> = two(0, 0).collect();
+        assert_eq!(nodes(4, &apart), [0..2, 0..2, 2..4, 2..4]);
+        assert_eq!(nodes(3, &[(2, 0)]), [0..2, 0..2, 2..3]);
     }
 
     #[test]

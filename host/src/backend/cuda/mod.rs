@@ -49,6 +49,7 @@ use serde::{Deserialize, Serialize};
 use shmem::fault::FaultKind;
 use shmem::state::{DeviceState, MAX_PES, SystemArea};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use timeline::Timeline;
@@ -100,6 +101,10 @@ pub(crate) struct Cuda {
     states: Vec<DeviceState>,
     heap: Heap,
     layout: Layout,
+    /// PEs of which the first does not reach the second.
+    apart: Vec<(u32, u32)>,
+    /// By PE: those that it reaches.
+    nodes: Vec<Range<u32>>,
     /// Which of `gpus` each PE of this process is on.
     owners: Vec<usize>,
     /// A kernel that can't be stopped still uses all this, so that it stays for the life of the process.
@@ -170,6 +175,10 @@ impl Cuda {
             let users = users(driver, &gpus, &sees[layout.rank() as usize], device)?;
             parts.push(heap::Part { owner, users });
         }
+        let reaches = |pe: u32, peer: u32| parts[peer as usize].users.contains(&owner(pe));
+        let pairs = local.clone().flat_map(|pe| (0..pes).map(move |peer| (pe, peer)));
+        let apart: Vec<_> = pairs.filter(|(pe, peer)| !reaches(*pe, *peer)).collect();
+        let apart = tell(group, settings, &apart)?.concat();
         let system = SystemArea::new(pes);
         let asked = settings.heap_or(memory, pes, system.bytes)?;
         let mut cuda = Self {
@@ -178,6 +187,8 @@ impl Cuda {
             states: vec![],
             heap: Heap::reserve(driver, parts, asked, granularity, travel)?,
             layout,
+            nodes: devices::nodes(pes, &apart),
+            apart,
             owners,
             abandoned: AtomicBool::new(false),
             timeline: None,
@@ -214,6 +225,7 @@ impl Cuda {
                 *base = self.heap.start(peer).0;
             }
         }
+        let node = self.node(pe);
         let state = DeviceState {
             my_pe: pe,
             n_pes: self.pes(),
@@ -223,8 +235,8 @@ impl Cuda {
             time_limit_ns,
             world_sync: system.world_sync,
             node_sync: system.node_sync,
-            node_start: 0,
-            node_size: self.pes(),
+            node_start: node.start,
+            node_size: node.len() as u32,
             peer_base,
         };
         Ok((page, state))
@@ -369,6 +381,19 @@ impl Platform for Cuda {
 
     fn pes(&self) -> u32 {
         self.layout.pes()
+    }
+
+    fn node(&self, pe: u32) -> Range<u32> {
+        self.nodes[pe as usize].clone()
+    }
+
+    fn beyond_reach(&self, pe: u32) -> Option<u32> {
+        let of = |pair: &(u32, u32)| match *pair {
+            (a, b) if a == pe => Some(b),
+            (a, b) if b == pe => Some(a),
+            _ => None,
+        };
+        self.apart.iter().find_map(of)
     }
 
     fn heap_bytes(&self) -> u64 {
