@@ -130,7 +130,9 @@ fn assemble(images: &mut [Image], inputs: &mut Inputs) {
     let found = tools::find("ptxas");
     // One that comes later is looked for then.
     let place = found.clone().or_else(|| Some(tools::folder()?.join("ptxas")));
-    place.into_iter().for_each(|path| inputs.add(path));
+    if let Some(path) = place {
+        inputs.add(path);
+    }
     let Some(ptxas) = found else {
         return;
     };

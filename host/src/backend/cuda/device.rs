@@ -1,6 +1,6 @@
 //! One PE on a GPU: its streams, its buffers, its functions. Its thread has the device's context current.
 
-use super::driver::{Address, Driver, out};
+use super::driver::{Address, Driver, input, out};
 use super::error::CudaError;
 use super::graph::Graphs;
 use super::poll::{poll, settle};
@@ -56,21 +56,24 @@ struct Function {
 
 impl CudaDevice {
     pub(super) fn open(cuda: Arc<Cuda>, pe: u32) -> Result<Self, CudaError> {
-        let gpu = cuda.gpu(pe);
-        gpu.make_current()?;
-        let (stream, service) = (gpu.new_stream()?, gpu.new_stream()?);
-        let pool = new_pool(gpu)?;
-        Ok(Self {
+        cuda.gpu(pe).make_current()?;
+        let mut device = Self {
             cuda,
             pe,
-            streams: RefCell::new(vec![Queue::Own(stream)]),
-            service,
-            pool,
+            streams: RefCell::default(),
+            service: ptr::null_mut(),
+            pool: ptr::null_mut(),
             buffers: RefCell::default(),
             backed: Cell::new(1),
             functions: RefCell::default(),
             graphs: RefCell::default(),
-        })
+        };
+        // Where one is refused, `drop` destroys the others.
+        let stream = device.gpu().new_stream()?;
+        device.streams.borrow_mut().push(Queue::Own(stream));
+        device.service = device.gpu().new_stream()?;
+        device.pool = new_pool(device.gpu())?;
+        Ok(device)
     }
 
     fn gpu(&self) -> &Gpu {
@@ -430,13 +433,16 @@ impl Drop for CudaDevice {
             // SAFETY: from this PE's pool, and no kernel runs any more.
             let _ = unsafe { self.driver().cuMemFreeAsync(Address(address), self.service) };
         }
-        // SAFETY: this PE's, and nothing of it is in use any more.
-        let _ = unsafe { self.driver().cuMemPoolDestroy(self.pool) };
+        if !self.pool.is_null() {
+            // SAFETY: this PE's, and nothing of it is in use any more.
+            let _ = unsafe { self.driver().cuMemPoolDestroy(self.pool) };
+        }
         let own = |queue| match queue {
             Queue::Own(stream) => Some(stream),
             Queue::Caller(_) | Queue::Gone(_) => None,
         };
-        for stream in self.streams.take().into_iter().filter_map(own).chain([self.service]) {
+        let service = Some(self.service).filter(|service| !service.is_null());
+        for stream in self.streams.take().into_iter().filter_map(own).chain(service) {
             // SAFETY: as above.
             let _ = unsafe { self.driver().cuStreamDestroy_v2(stream) };
         }
@@ -517,14 +523,17 @@ fn new_pool(gpu: &Gpu) -> Result<CUmemoryPool, CudaError> {
     };
     let (mut pool, mut keep) = (ptr::null_mut(), u64::MAX);
     // SAFETY: the props name a device that exists.
-    unsafe { gpu.driver.cuMemPoolCreate(out(&mut pool), &props) }?;
+    unsafe { gpu.driver.cuMemPoolCreate(out(&mut pool), input(&props)) }?;
     // SAFETY: the pool is live, and this attribute is a 64-bit number.
-    unsafe {
+    let kept = unsafe {
         gpu.driver.cuMemPoolSetAttribute(
             pool,
             CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD,
             out(&mut keep),
         )
-    }?;
-    Ok(pool)
+    };
+    kept.map(|()| pool).inspect_err(|_| {
+        // SAFETY: nobody has it.
+        let _ = unsafe { gpu.driver.cuMemPoolDestroy(pool) };
+    })
 }

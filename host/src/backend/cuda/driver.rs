@@ -84,8 +84,8 @@ driver! {
 
         fn cuMemAddressReserve(address: Out<Address>, size: usize, alignment: usize, hint: Address, flags: c_ulonglong);
         fn cuMemAddressFree(address: Address, size: usize);
-        fn cuMemGetAllocationGranularity(granularity: Out<usize>, prop: &CUmemAllocationProp, option: CUmemAllocationGranularity_flags);
-        fn cuMemCreate(handle: Out<CUmemGenericAllocationHandle>, size: usize, prop: &CUmemAllocationProp, flags: c_ulonglong);
+        fn cuMemGetAllocationGranularity(granularity: Out<usize>, prop: In<CUmemAllocationProp>, option: CUmemAllocationGranularity_flags);
+        fn cuMemCreate(handle: Out<CUmemGenericAllocationHandle>, size: usize, prop: In<CUmemAllocationProp>, flags: c_ulonglong);
         fn cuMemRelease(handle: CUmemGenericAllocationHandle);
         fn cuMemExportToShareableHandle(exported: Out<c_void>, handle: CUmemGenericAllocationHandle, kind: CUmemAllocationHandleType, flags: c_ulonglong);
         fn cuMemImportFromShareableHandle(handle: Out<CUmemGenericAllocationHandle>, exported: *mut c_void, kind: CUmemAllocationHandleType);
@@ -96,7 +96,7 @@ driver! {
         fn cuMemFree_v2(address: Address);
         fn cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>);
 
-        fn cuMemPoolCreate(pool: Out<CUmemoryPool>, props: &CUmemPoolProps);
+        fn cuMemPoolCreate(pool: Out<CUmemoryPool>, props: In<CUmemPoolProps>);
         fn cuMemPoolSetAttribute(pool: CUmemoryPool, attribute: CUmemPool_attribute, value: Out<u64>);
         fn cuMemPoolDestroy(pool: CUmemoryPool);
         fn cuMemAllocFromPoolAsync(address: Out<Address>, size: usize, pool: CUmemoryPool, stream: CUstream);
@@ -267,6 +267,27 @@ pub(super) fn out<T>(place: &mut T) -> Out<T> {
 /// As [`out`], for the first of several elements.
 pub(super) fn out_at<T>(place: *mut T) -> Out<T> {
     Out(place)
+}
+
+/// A pointer to what a function reads, which is too long to be told.
+#[repr(transparent)]
+pub(super) struct In<T>(*const T);
+
+pub(super) fn input<T>(value: &T) -> In<T> {
+    In(value)
+}
+
+impl<T> Clone for In<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for In<T> {}
+
+impl<T> fmt::Debug for In<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("_")
+    }
 }
 
 impl<T> Out<T> {

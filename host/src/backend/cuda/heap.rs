@@ -8,7 +8,7 @@
 //! All heaps grow alike, since allocation is collective: the first PE of a process that comes to a growth makes the chunks of
 //! all of them, and swaps with the other processes.
 
-use super::driver::{Address, Driver, out};
+use super::driver::{Address, Driver, input, out};
 use super::error::CudaError;
 use super::gpu::Gpu;
 use super::poll::poll;
@@ -216,7 +216,10 @@ impl Drop for Heap {
 fn create(gpu: &Gpu, size: usize, kind: Kind) -> Result<CUmemGenericAllocationHandle, CudaError> {
     let mut handle = 0;
     // SAFETY: the size is a multiple of the granularity.
-    unsafe { gpu.driver.cuMemCreate(out(&mut handle), size, &prop_of(gpu, kind), 0) }?;
+    unsafe {
+        gpu.driver
+            .cuMemCreate(out(&mut handle), size, input(&prop_of(gpu, kind)), 0)
+    }?;
     Ok(handle)
 }
 
@@ -298,7 +301,7 @@ pub(super) fn granularity(gpu: &Gpu, kind: Kind) -> Result<u64, CudaError> {
     // SAFETY: the prop names a device that exists.
     unsafe {
         gpu.driver
-            .cuMemGetAllocationGranularity(out(&mut granularity), &prop_of(gpu, kind), option)
+            .cuMemGetAllocationGranularity(out(&mut granularity), input(&prop_of(gpu, kind)), option)
     }?;
     Ok(granularity as u64)
 }

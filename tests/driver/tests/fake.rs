@@ -1,0 +1,186 @@
+//! The host's work with a driver: what it refuses, what it gives back.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A folder with the fake as `libcuda.so.1`.
+fn library() -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libcuda");
+    let made = Path::new(env!("CARGO_BIN_EXE_driver-work")).with_file_name("examples/libfake_cuda.so");
+    assert!(made.exists(), "{} is not built", made.display());
+    fs::create_dir_all(&folder).unwrap();
+    for name in ["libcuda.so", "libcuda.so.1"] {
+        let link = folder.join(name);
+        // Other tests may be as far.
+        let _ = std::os::unix::fs::symlink(&made, &link);
+        assert!(link.exists());
+    }
+    folder
+}
+
+struct Run {
+    output: Output,
+    /// What each process left, and how often it called.
+    reports: Vec<(u64, Vec<String>)>,
+}
+
+impl Run {
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.output.stdout).into_owned() + &String::from_utf8_lossy(&self.output.stderr)
+    }
+
+    #[track_caller]
+    fn left_nothing(&self) {
+        for (_, left) in &self.reports {
+            assert!(left.is_empty(), "{left:?} is left\n{}", self.text());
+        }
+    }
+}
+
+/// Runs the program on the fake, in so many processes.
+fn run(processes: u32, variables: &[(&str, &str)], arguments: &[&str]) -> Run {
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+    let number = RUNS.fetch_add(1, Ordering::Relaxed);
+    let report = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("report-{}-{number}", std::process::id()));
+    let root = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let start = |rank: u32| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_driver-work"));
+        command
+            .args(arguments)
+            .env("LD_LIBRARY_PATH", library())
+            .env("SHMEM_BACKEND", "cuda")
+            .env("SHMEM_TIMEOUT", "5")
+            .env("FAKE_CUDA_REPORT", &report)
+            .env("RUST_BACKTRACE", "0")
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped());
+        if processes > 1 {
+            command
+                .env("SHMEM_RANK", rank.to_string())
+                .env("SHMEM_SIZE", processes.to_string())
+                .env("SHMEM_ROOT", root.to_string())
+                .env("SHMEM_SECRET", "a secret of this test only");
+        }
+        command.envs(variables.iter().copied()).spawn().unwrap()
+    };
+    let children: Vec<_> = (0..processes).map(start).collect();
+    let outputs: Vec<_> = children
+        .into_iter()
+        .map(|child| child.wait_with_output().unwrap())
+        .collect();
+    let text = fs::read_to_string(&report).unwrap_or_default();
+    let _ = fs::remove_file(&report);
+    let mut reports = vec![];
+    for line in text.lines() {
+        match (line.strip_prefix("calls "), reports.last_mut()) {
+            (Some(calls), _) => reports.push((calls.parse().unwrap(), vec![])),
+            (None, Some((_, left))) => Vec::push(left, line.to_owned()),
+            (None, None) => panic!("{text}"),
+        }
+    }
+    assert_eq!(
+        reports.len(),
+        processes as usize,
+        "a process ended without a report: {outputs:?}"
+    );
+    // The one with something to say.
+    let worst = outputs.iter().position(|output| !output.status.success()).unwrap_or(0);
+    Run {
+        output: outputs[worst].clone(),
+        reports,
+    }
+}
+
+#[test]
+fn everything_is_given_back() {
+    for processes in [1, 2] {
+        let run = run(processes, &[], &[]);
+        assert!(run.output.status.success(), "{}", run.text());
+        run.left_nothing();
+    }
+}
+
+/// Whatever call a driver refuses, the program ends with an error that says which, and gives back what it has.
+#[test]
+fn every_refusal_is_an_error_and_leaves_nothing() {
+    let calls = run(1, &[], &[]).reports[0].0;
+    assert!(calls > 100, "{calls}");
+    // Each while the World is made, and a part of the rest, which repeats itself.
+    for refused in (1..=150).chain((151..=calls).step_by(7)) {
+        let run = run(1, &[("FAKE_CUDA_REFUSE", &refused.to_string())], &[]);
+        let text = run.text();
+        match run.output.status.code() {
+            // What is only given back may be refused, and a cubin.
+            Some(0) => {}
+            Some(1) => assert!(
+                text.contains("CUDA_ERROR_OF_THE_FAKE") || text.contains("memory"),
+                "call {refused}: {text}"
+            ),
+            other => panic!("call {refused} refused: {other:?}\n{text}"),
+        }
+        run.left_nothing();
+    }
+}
+
+#[test]
+fn a_refusal_in_one_process_ends_the_others() {
+    let calls = run(2, &[], &[]).reports.iter().map(|report| report.0).min().unwrap();
+    for refused in (1..calls).step_by(9) {
+        let run = run(2, &[("FAKE_CUDA_REFUSE", &refused.to_string())], &[]);
+        assert!(
+            matches!(run.output.status.code(), Some(0 | 1)),
+            "call {refused}: {}",
+            run.text()
+        );
+        run.left_nothing();
+    }
+}
+
+#[test]
+fn memory_that_a_device_does_not_have_is_refused_everywhere() {
+    for processes in [1, 2] {
+        let run = run(
+            processes,
+            &[("SHMEM_HEAP", "1G"), ("FAKE_CUDA_MEMORY", "209715200")],
+            &["large"],
+        );
+        assert!(run.output.status.success(), "{}", run.text());
+        run.left_nothing();
+    }
+}
+
+#[test]
+fn devices_that_do_not_reach_each_other_need_a_transport() {
+    for processes in [1, 2] {
+        let run = run(processes, &[("FAKE_CUDA_APART", "1")], &[]);
+        let text = run.text();
+        assert!(
+            text.contains("PEs 0 and 1 do not reach each other's memory") || text.contains("PEs 1 and 0 do not"),
+            "{text}"
+        );
+        run.left_nothing();
+    }
+}
+
+#[test]
+fn one_device_is_not_for_two_processes() {
+    let text = run(2, &[("FAKE_CUDA_ONE", "1")], &[]).text();
+    assert!(
+        text.contains("processes 0 and 1 would both use GPU-01010101-0101-"),
+        "{text}"
+    );
+    let run = run(1, &[("FAKE_CUDA_ONE", "1"), ("SHMEM_NPES", "3")], &[]);
+    assert!(run.output.status.success(), "{}", run.text());
+}
+
+#[test]
+fn a_kernel_that_never_ends_is_a_time_limit() {
+    let run = run(1, &[("FAKE_CUDA_BUSY", "1"), ("SHMEM_TIMEOUT", "0.2")], &[]);
+    assert!(run.text().contains("stream"), "{}", run.text());
+    assert_eq!(run.output.status.code(), Some(1));
+}
