@@ -93,7 +93,8 @@ macro_rules! driver {
             }
             let $state = &mut *guard;
             // SAFETY: the caller's pointers are what the manual wants.
-            let body = || -> Result<(), u32> { #[allow(unused_unsafe)] unsafe { $body } };
+            #[allow(unused_mut)]
+            let mut body = || -> Result<(), u32> { #[allow(unused_unsafe)] unsafe { $body } };
             let result = body();
             match result.and(called) {
                 Ok(()) => SUCCESS,
