@@ -9,7 +9,7 @@
 //! | `contexts` | [`Contexts`]: operations that are completed apart | `nvshmem_ctx_t` |
 //! | `launch`, `macros` | [`collective_launch!`], [`launch!`]: kernels | `nvshmemx_collective_launch` |
 //! | `stream` | [`Stream`]: order on one PE, barriers on a stream | `nvshmemx_barrier_all_on_stream` |
-//! | `processes`, `job`, `layout`, `fds`, `board`, `wire` | PEs in several processes | bootstrap |
+//! | `processes`, `job`, `layout`, `fds`, `board`, `post`, `wire` | PEs in several processes | bootstrap |
 //! | `stream`, `on_stream` | [`Stream`]: order on one PE, communication on a stream | `nvshmemx_putmem_on_stream`, .. |
 //! | `graph` | [`Graph`]: a stream's work, recorded and replayed | |
 //! | `foreign` | streams and memory of other libraries | |
@@ -69,6 +69,7 @@ mod meetings;
 mod module;
 mod on_stream;
 mod pe;
+mod post;
 mod processes;
 mod rendezvous;
 mod session;

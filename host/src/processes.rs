@@ -5,6 +5,7 @@ use crate::board::Board;
 use crate::config::Settings;
 use crate::fds::{Card, Channels, Door};
 use crate::layout::Layout;
+use crate::post::Post;
 use crate::wire;
 use serde::{Deserialize, Serialize};
 use shmem::state::{LAYOUT, MAX_PES};
@@ -128,6 +129,7 @@ pub(crate) struct Group {
 struct Others {
     processes: Arc<dyn Processes>,
     channels: Channels,
+    post: Post,
 }
 
 impl Group {
@@ -184,6 +186,7 @@ impl Group {
         let given_up = || processes.failure().is_some();
         let channels = Channels::connect(&door, rank, &cards, limit, &given_up).map_err(|cause| share(&cause))?;
         let board = board(&layout, &channels, rank).map_err(|cause| share(&cause))?;
+        let post = Post::open(&channels, rank, limit).map_err(|cause| share(&cause))?;
         Ok(Self {
             layout,
             board,
@@ -191,6 +194,7 @@ impl Group {
             others: Some(Others {
                 processes: processes.clone(),
                 channels,
+                post,
             }),
         })
     }
@@ -198,6 +202,11 @@ impl Group {
     /// The other processes, where there are any.
     pub(crate) fn processes(&self) -> Option<&Arc<dyn Processes>> {
         self.others.as_ref().map(|others| &others.processes)
+    }
+
+    /// The way to single processes, where there are others.
+    pub(crate) fn post(&self) -> Option<&Post> {
+        self.others.as_ref().map(|others| &others.post)
     }
 
     /// Gives every PE's memory to every process: one descriptor for each PE of this process goes in, one for each PE of the

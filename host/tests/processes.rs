@@ -1,7 +1,7 @@
 //! Worlds of several processes, for real: this program starts itself, as a launcher would, and kills what it started.
 
 use shmem::prelude::*;
-use shmem_host::{CollectiveError, Error, HeapError, Pe, TeamError, World, collective_launch, launch};
+use shmem_host::{CollectiveError, Error, HeapError, Pe, SymBuf, TeamError, World, collective_launch, launch};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -69,12 +69,37 @@ fn teams(pe: &Pe) -> Result<(), Error> {
         panic!("different splits were not refused")
     };
     assert_eq!((first.0, second.0), (0, 1));
-    // Not across processes yet.
-    let (row, _) = world.split_2d(pe.n())?;
-    assert!(matches!(
-        row.split(&[0]),
-        Err(Error::Team(TeamError::OtherProcess { .. }))
-    ));
+    teams_of_teams(pe, &dst)
+}
+
+/// Made by their members alone, while the other PEs are elsewhere.
+fn teams_of_teams(pe: &Pe, dst: &SymBuf<u32>) -> Result<(), Error> {
+    let n = pe.n();
+    let most = pe.team(&(1..n).rev().collect::<Vec<_>>())?;
+    for round in 0..50 {
+        let Some(most) = &most else { break };
+        let pair = most.split_strided(0, most.n_pes().max(2) - 1, most.n_pes().min(2))?;
+        if let Some(pair) = &pair {
+            assert_eq!(pair.members()[0], n - 1);
+            pe.stream().barrier(pair)?;
+            let (row, column) = pair.split_2d(1)?;
+            assert_eq!((row.n_pes(), column.n_pes()), (1, pair.n_pes()));
+        }
+        if round % 10 == 0 {
+            pe.stream().sync(most)?;
+        }
+    }
+    pe.barrier_all()?;
+    collective_launch!(pe, shift_in<<<1, 1>>>(most.as_ref(), dst))?;
+    if let Some(team) = &most {
+        let (me, n) = (team.my_pe(), team.n_pes());
+        assert_eq!(dst.read(0)?, 10 + (me + n - 1) % n);
+        let refused = team.split(&[n]).map(drop);
+        assert!(
+            matches!(refused, Err(Error::Team(TeamError::Outside { .. }))),
+            "{refused:?}"
+        );
+    }
     pe.barrier_all()
 }
 
@@ -250,7 +275,7 @@ fn processes_communicate() {
 
 #[test]
 fn teams_span_processes() {
-    for (size, pes) in [(2, 1), (3, 1), (2, 2)] {
+    for (size, pes) in [(2, 1), (3, 1), (2, 2), (5, 1), (3, 3)] {
         all_fine("teams", size, pes);
     }
 }
