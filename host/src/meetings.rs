@@ -112,9 +112,10 @@ impl Meetings {
 }
 
 fn bring(meeting: &Rendezvous<Turn>, members: &[u32], pe: u32, turn: Turn, shared: &Shared) {
-    match members.iter().position(|&member| member == pe) {
-        Some(index) => meeting.bring(index as u32, turn, &Members(shared, members)),
-        None => tracing::warn!(pe, ?members, "a PE came to the meeting of a team that it is not in"),
+    if let Some(index) = members.iter().position(|&member| member == pe) {
+        meeting.bring(index as u32, turn, &Members(shared, members));
+    } else {
+        tracing::warn!(pe, ?members, "a PE came to the meeting of a team that it is not in");
     }
 }
 
