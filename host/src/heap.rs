@@ -5,6 +5,7 @@
 
 use crate::Site;
 use crate::allocator::Allocator;
+use crate::heap_stats::{Backed, HeapStats};
 use serde::{Deserialize, Serialize};
 use shmem::state::SystemArea;
 use std::borrow::Cow;
@@ -14,7 +15,7 @@ use std::panic::Location;
 
 /// Every block starts at a multiple of this many bytes.
 pub(crate) const BLOCK: u64 = 512;
-/// The largest alignment of an element type: heaps start at page boundaries.
+/// The largest alignment: heaps start at page boundaries.
 const MOST_ALIGN: u64 = 4096;
 
 /// What a PE asked for. PEs that allocate together ask for the same; in [`HeapError::AllocMismatch`] they did not.
@@ -39,8 +40,10 @@ pub struct AllocRequest {
     pub len: u64,
     /// Bytes of an element.
     pub size: u64,
-    /// Alignment of an element.
+    /// What the first element's address is a multiple of.
     pub align: u64,
+    /// Whether the memory is to be zero.
+    pub zero: bool,
     /// The call.
     pub site: Site,
 }
@@ -53,8 +56,26 @@ impl AllocRequest {
             len: len as u64,
             size,
             align,
+            zero: true,
             site: site.into(),
         }
+    }
+
+    /// At a multiple of `align`, if that is more than the element type's.
+    pub(crate) fn aligned(self, align: usize) -> Self {
+        let asked = align as u64;
+        // What is no alignment stays, to be refused.
+        let align = if asked.is_power_of_two() {
+            self.align.max(asked)
+        } else {
+            asked
+        };
+        Self { align, ..self }
+    }
+
+    /// With whatever was in the memory before.
+    pub(crate) fn uninit(self) -> Self {
+        Self { zero: false, ..self }
     }
 
     /// Bytes, unless they are more than 64 bits can count.
@@ -70,9 +91,14 @@ impl fmt::Display for AllocRequest {
             len,
             size,
             align,
+            zero,
             site,
         } = self;
-        write!(f, "{len} x {element} ({size} bytes, alignment {align}) at {site}")
+        let as_it_is = if *zero { "" } else { ", uninitialised" };
+        write!(
+            f,
+            "{len} x {element} ({size} bytes, alignment {align}{as_it_is}) at {site}"
+        )
     }
 }
 
@@ -110,8 +136,8 @@ pub enum HeapError {
         /// Bytes of one.
         size: u64,
     },
-    /// An element type with an alignment beyond the heap's.
-    #[error("elements of alignment {align} were asked for, the most is {MOST_ALIGN}")]
+    /// An alignment that is none, or beyond the heap's.
+    #[error("memory at multiples of {align} bytes was asked for: give a power of two, at most {MOST_ALIGN}")]
     Alignment {
         /// The alignment asked for.
         align: u64,
@@ -199,6 +225,8 @@ pub(crate) struct Heap {
     allocator: Allocator,
     blocks: BTreeMap<u64, Block>,
     placed: u64,
+    /// The most bytes that blocks had at once.
+    peak: u64,
     /// Nothing lay above this offset yet.
     high_water: u64,
 }
@@ -212,6 +240,7 @@ impl Heap {
             allocator: Allocator::new(start, limit),
             blocks: BTreeMap::new(),
             placed: 0,
+            peak: 0,
             high_water: start,
         }
     }
@@ -230,7 +259,7 @@ impl Heap {
     }
 
     pub(crate) fn place(&mut self, request: &AllocRequest) -> Result<Placed, HeapError> {
-        if request.align > MOST_ALIGN {
+        if !request.align.is_power_of_two() || request.align > MOST_ALIGN {
             return Err(HeapError::Alignment { align: request.align });
         }
         let bytes = request.bytes().ok_or(HeapError::TooLarge {
@@ -248,6 +277,7 @@ impl Heap {
             })?;
         let used = self.high_water.clamp(offset, offset + bytes) - offset;
         self.high_water = self.high_water.max(offset + bytes);
+        self.peak = self.peak.max(self.used());
         let serial = self.placed;
         self.placed += 1;
         self.blocks.insert(
@@ -264,6 +294,24 @@ impl Heap {
             bytes,
             used,
         })
+    }
+
+    /// Bytes of all blocks.
+    fn used(&self) -> u64 {
+        self.limit - SystemArea::new(self.pes).bytes - self.allocator.free_bytes()
+    }
+
+    pub(crate) fn stats(&self, backed: Option<Backed>) -> HeapStats {
+        HeapStats {
+            limit: self.limit,
+            system: SystemArea::new(self.pes).bytes,
+            used: self.used(),
+            free: self.allocator.free_bytes(),
+            largest_free: self.allocator.largest(),
+            peak: self.peak,
+            objects: self.blocks.len() as u64,
+            backed,
+        }
     }
 
     /// One PE has dropped the block and its streams no longer use it. The last one frees it.
@@ -372,6 +420,28 @@ mod tests {
             ..request(1, 1)
         };
         assert_eq!(heap.place(&aligned), Err(HeapError::Alignment { align: 8192 }));
+        let crooked = request(1, 1).aligned(48);
+        assert_eq!(heap.place(&crooked), Err(HeapError::Alignment { align: 48 }));
+    }
+
+    #[test]
+    fn statistics_add_up() {
+        let mut heap = Heap::new(1, 1 << 20);
+        let system = SystemArea::new(1).bytes;
+        let all = |heap: &Heap| {
+            let stats = heap.stats(None);
+            assert_eq!(
+                (stats.limit, stats.system + stats.used + stats.free),
+                (1 << 20, 1 << 20)
+            );
+            (stats.used, stats.peak, stats.objects, stats.largest_free)
+        };
+        assert_eq!(all(&heap), (0, 0, 0, (1 << 20) - system));
+        let a = heap.place(&request(1000, 1)).unwrap();
+        let b = heap.place(&request(1, 1)).unwrap();
+        assert_eq!(all(&heap), (1536, 1536, 2, (1 << 20) - system - 1536));
+        heap.drop_one(a.serial);
+        assert_eq!(all(&heap), (512, 1536, 1, (1 << 20) - b.end()));
     }
 
     #[test]

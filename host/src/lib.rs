@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `world`, `config` | [`World`]: how many PEs, where, with which settings | `nvshmem_init` |
 //! | `pe` | [`Pe`]: what a PE's closure works with | `nvshmem_my_pe`, `nvshmem_barrier_all` |
-//! | `buffer`, `alloc`, `heap` | [`SymBuf`], [`Buf`]: memory | `nvshmem_malloc`, `nvshmem_free` |
+//! | `buffer`, `alloc`, `heap`, `heap_stats` | [`SymBuf`], [`Buf`]: memory | `nvshmem_malloc`, `nvshmem_free` |
 //! | `team`, `blocks`, `meetings` | [`Team`]: some of the PEs, numbered anew | `nvshmem_team_split_strided` |
 //! | `contexts` | [`Contexts`]: operations that are completed apart | `nvshmem_ctx_t` |
 //! | `launch`, `macros` | [`collective_launch!`], [`launch!`]: kernels | `nvshmemx_collective_launch` |
@@ -57,6 +57,7 @@ mod foreign;
 mod graph;
 mod handles;
 mod heap;
+mod heap_stats;
 mod images;
 mod info;
 mod job;
@@ -89,6 +90,7 @@ pub use error::Error;
 pub use fault::DeviceFault;
 pub use graph::{Graph, GraphError};
 pub use heap::{AllocRequest, HeapError};
+pub use heap_stats::{Backed, HeapStats};
 pub use images::ImageError;
 pub use info::{Info, Setting, Source, info, version};
 pub use launch::{Dim3, LaunchConfig, LaunchError, Stale};

@@ -59,6 +59,9 @@ impl Pe {
     /// `len` elements in the symmetric heap, on every PE, zero. Collective: every PE makes the same call, and returns when
     /// all have it.
     ///
+    /// Others: [`alloc_aligned`](Self::alloc_aligned), [`alloc_uninit`](Self::alloc_uninit), [`signals`](Self::signals),
+    /// [`counters`](Self::counters).
+    ///
     /// OpenSHMEM 1.5 `shmem_calloc`; NVSHMEM `nvshmem_calloc`.
     ///
     /// # Errors
@@ -74,6 +77,7 @@ impl Pe {
     /// })?;
     /// # Ok::<(), shmem_host::Error>(())
     /// ```
+    #[doc(alias("calloc", "shmem_calloc", "nvshmem_calloc"))]
     #[track_caller]
     pub fn alloc<T: Pod>(&self, len: usize) -> Result<SymBuf<T>, Error> {
         SymBuf::new(&self.session, AllocRequest::of::<T>(len, Location::caller()))
@@ -102,6 +106,7 @@ impl Pe {
     /// })?;
     /// # Ok::<(), shmem_host::Error>(())
     /// ```
+    #[doc(alias("alloc_signals"))]
     #[track_caller]
     pub fn signals(&self, len: usize) -> Result<SymBuf<SignalWord>, Error> {
         SymBuf::new(&self.session, AllocRequest::of::<SignalWord>(len, Location::caller()))

@@ -134,6 +134,19 @@ fn scenario(name: &str) -> Result<(), Error> {
             assert_eq!((first.0, first.1.len, second.0, second.1.len), (0, 3, 1, 4));
             pe.barrier_all()
         }),
+        "limit" => World::from_env()?.run(|pe| {
+            // SHMEM_HEAP=4M, of every process alike.
+            let stats = pe.heap_stats();
+            assert_eq!((stats.limit, stats.used), (4 << 20, 0));
+            let (half, rest) = (pe.alloc::<u64>(2 << 17)?, pe.heap_stats());
+            let refused = pe.alloc::<u64>(2 << 17).map(drop);
+            let Err(Error::Heap(HeapError::Limit { asked, free, limit, .. })) = refused else {
+                panic!("{refused:?}")
+            };
+            assert_eq!((asked, free, limit), (2 << 20, rest.free, 4 << 20));
+            drop(half);
+            pe.alloc::<u64>(3 << 17).map(drop)
+        }),
         "ends-early" => World::from_env()?.run(|pe| match pe.id() {
             0 => {
                 let result = pe.barrier_all();
@@ -286,6 +299,11 @@ fn teams_span_processes() {
 #[test]
 fn a_mismatch_is_an_error_and_no_end() {
     all_fine("mismatch", 2, 1);
+}
+
+#[test]
+fn what_is_beyond_the_heap_is_refused_in_every_process() {
+    all_fine("limit", 2, 1);
 }
 
 #[test]

@@ -7,6 +7,7 @@ pub(crate) mod cuda;
 pub(crate) mod sim;
 
 use crate::Error;
+use crate::heap_stats::Backed;
 use shmem::state::GRID_SLOTS;
 use shmem::{BlockBounds, Images, Kernel};
 use std::ffi::c_void;
@@ -63,6 +64,16 @@ pub(crate) trait Device {
 
     /// Makes sure that the PE's heap has memory up to offset `end`. Fresh memory is zero.
     fn back(&self, end: u64, watch: &Watch<'_>) -> Result<(), Halt>;
+
+    /// What is in place of the heap so far; None where memory comes page by page.
+    fn backed(&self) -> Option<Backed> {
+        None
+    }
+
+    /// The memory's contents don't matter: a device that looks for mistakes makes them conspicuous.
+    fn taint(&self, address: u64, bytes: u64) {
+        let _ = (address, bytes);
+    }
 
     /// Zeroes memory that no stream uses.
     fn zero(&self, address: u64, bytes: u64, watch: &Watch<'_>) -> Result<(), Halt>;

@@ -217,6 +217,11 @@ impl Device for SimDevice {
         Ok(()) // Pages come when they are touched.
     }
 
+    fn taint(&self, address: u64, bytes: u64) {
+        // SAFETY: the caller owns the range, and no kernel uses it.
+        unsafe { std::ptr::write_bytes(address as *mut u8, 0xff, bytes as usize) };
+    }
+
     fn zero(&self, address: u64, bytes: u64, _watch: &Watch<'_>) -> Result<(), Halt> {
         // SAFETY: the caller owns the range, and no kernel uses it.
         unsafe { std::ptr::write_bytes(address as *mut u8, 0, bytes as usize) };
