@@ -1,5 +1,9 @@
 //! Worlds of several processes, for real: this program starts itself, as a launcher would, and kills what it started.
 
+#[path = "common/own.rs"]
+mod own;
+
+use own::Own;
 use shmem::prelude::*;
 use shmem_host::{CollectiveError, Error, HeapError, Pe, SymBuf, TeamError, World, collective_launch, launch};
 use std::io::{BufRead, BufReader, Read};
@@ -134,6 +138,25 @@ fn scenario(name: &str) -> Result<(), Error> {
             assert_eq!((first.0, first.1.len, second.0, second.1.len), (0, 3, 1, 4));
             pe.barrier_all()
         }),
+        "again" => {
+            let worlds = |count| {
+                (0..count).try_for_each(|_| {
+                    World::from_env()?.run(|pe| {
+                        let (row, _) = pe.world().split_2d(2)?;
+                        for _ in 0..10 {
+                            pe.stream().barrier(&row.split_2d(1)?.1)?;
+                        }
+                        pe.barrier_all()
+                    })
+                })
+            };
+            worlds(10)?;
+            let before = Own::now();
+            worlds(100)?;
+            let after = Own::now();
+            assert!(after.is_no_more_than(&before), "{before:?} became {after:?}");
+            Ok(())
+        }
         "limit" => World::from_env()?.run(|pe| {
             // SHMEM_HEAP=4M, of every process alike.
             let stats = pe.heap_stats();
@@ -299,6 +322,13 @@ fn teams_span_processes() {
 #[test]
 fn a_mismatch_is_an_error_and_no_end() {
     all_fine("mismatch", 2, 1);
+}
+
+#[test]
+fn a_hundred_worlds_and_a_thousand_teams_leave_nothing() {
+    for (size, pes) in [(3, 1), (2, 2)] {
+        all_fine("again", size, pes);
+    }
 }
 
 #[test]
