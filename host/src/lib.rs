@@ -50,6 +50,7 @@ mod buffer;
 mod collective;
 mod config;
 mod contexts;
+mod device_use;
 mod error;
 mod fault;
 mod fds;

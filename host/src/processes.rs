@@ -3,6 +3,7 @@
 use crate::Error;
 use crate::board::Board;
 use crate::config::Settings;
+use crate::device_use::{DeviceUse, exclusive};
 use crate::fds::{Card, Channels, Door};
 use crate::layout::Layout;
 use crate::post::Post;
@@ -72,6 +73,18 @@ pub enum ProcessError {
         /// The backend.
         backend: &'static str,
     },
+    /// Two processes use one device, and nothing makes their kernels run at the same time.
+    #[error(
+        "processes {first} and {second} both use {device}: kernels of two processes take turns there, so that one that waits          for the other never ends: give each process a device of its own (CUDA_VISIBLE_DEVICES by local rank), or run          several PEs in one process (SHMEM_NPES), or start MPS (nvidia-cuda-mps-control -d)"
+    )]
+    SameDevice {
+        /// A rank.
+        first: u32,
+        /// The first other one with the device.
+        second: u32,
+        /// The device's UUID.
+        device: String,
+    },
     /// Memory could not be passed between processes.
     #[error("memory could not be shared with the other processes: {cause}")]
     Share {
@@ -108,6 +121,8 @@ struct Hello {
     /// The lowest number that its next World may have.
     world: u32,
     card: Card,
+    /// Empty on the simulator.
+    devices: Vec<DeviceUse>,
 }
 
 impl Hello {
@@ -150,6 +165,7 @@ impl Group {
         backend: &'static str,
         settings: &Settings,
         world: u32,
+        devices: Vec<DeviceUse>,
     ) -> Result<Self, Error> {
         let (rank, limit) = (processes.rank(), settings.time_limit);
         let door = Door::open().map_err(|cause| share(&cause))?;
@@ -161,6 +177,7 @@ impl Group {
             pes: settings.pes_or(1)?,
             world,
             card: door.card().clone(),
+            devices,
         };
         let lost = |cause| ProcessError::Lost { cause };
         let told = processes.allgather(wire::encode(&hello), limit).map_err(lost)?;
@@ -178,6 +195,7 @@ impl Group {
             let (first, second) = (0, other as u32);
             return Err(ProcessError::Machines { first, second, backend }.into());
         }
+        exclusive(hellos.iter().map(|hello| &*hello.devices))?;
         let layout = Layout::new(rank, hellos.iter().map(|hello| hello.pes));
         if layout.pes() as usize > MAX_PES {
             return Err(crate::ConfigError::TooManyPes { asked: layout.pes() }.into());

@@ -173,7 +173,7 @@ fn join(
     world: u32,
 ) -> Result<(Arc<dyn Platform>, Group), Error> {
     let backend = if devices.is_some() { "cuda" } else { "sim" };
-    let joined = Group::join(processes, backend, settings, world).and_then(|group| match devices {
+    let joined = Group::join(processes, backend, settings, world, vec![]).and_then(|group| match devices {
         None => Ok((sim::Sim::start(settings, &group)? as Arc<dyn Platform>, group)),
         Some(_) => Err(ProcessError::Backend { backend }.into()),
     });

@@ -429,3 +429,35 @@ fn a_member_that_hears_nothing_is_told_of_failures() {
         assert!(matches!(result, Err(Error::PeerFailed { pe: 1, .. })), "{results:?}");
     }
 }
+
+#[test]
+fn two_processes_on_one_device_are_refused() {
+    let job = Arc::new(Job {
+        meeting: Rendezvous::new(Layout::alone(3)),
+        failure: OnceLock::new(),
+        size: 3,
+    });
+    let join = |rank: u32| {
+        let member: Arc<dyn Processes> = Arc::new(Member { job: job.clone(), rank });
+        let device = DeviceUse {
+            uuid: [rank as u8 / 2; 16],
+            mps: false,
+        };
+        Group::join(&member, "cuda", &Settings::default(), 1, vec![device]).map(drop)
+    };
+    let refused: Vec<_> = thread::scope(|scope| {
+        let processes = [0, 1, 2].map(|rank| {
+            scope.spawn({
+                let join = &join;
+                move || join(rank)
+            })
+        });
+        processes.into_iter().map(|process| process.join().unwrap()).collect()
+    });
+    for error in refused {
+        let Err(Error::Process(ProcessError::SameDevice { first, second, .. })) = error else {
+            panic!("{error:?}")
+        };
+        assert_eq!((first, second), (0, 1));
+    }
+}
