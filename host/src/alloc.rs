@@ -35,7 +35,7 @@ impl Pe {
     #[track_caller]
     pub fn alloc_aligned<T: Pod>(&self, len: usize, align: usize) -> Result<SymBuf<T>, Error> {
         let request = AllocRequest::of::<T>(len, Location::caller());
-        SymBuf::new(self.session_rc(), request.aligned(align))
+        SymBuf::new(self.session_rc(), &request.aligned(align))
     }
 
     /// As [`alloc`](Self::alloc), but with whatever was in the memory before, which saves the time to zero it: for what is
@@ -61,16 +61,16 @@ impl Pe {
     #[track_caller]
     pub fn alloc_uninit<T: Pod>(&self, len: usize) -> Result<SymBuf<T>, Error> {
         let request = AllocRequest::of::<T>(len, Location::caller());
-        SymBuf::new(self.session_rc(), request.uninit())
+        SymBuf::new(self.session_rc(), &request.uninit())
     }
 }
 
 impl Session {
-    pub(crate) fn alloc_symmetric(&self, request: AllocRequest) -> Result<Placed, Error> {
+    pub(crate) fn alloc_symmetric(&self, request: &AllocRequest) -> Result<Placed, Error> {
         let site = request.site.clone();
-        let turns = self.meet(Call::Alloc(request), &site)?;
+        let turns = self.meet(Call::Alloc(request.clone()), &site)?;
         let request = Heap::agree(turns.iter().filter_map(requested))?;
-        let placed = self.place(request, &site)?;
+        let placed = self.find_place(&site, |heap| heap.place(request))?;
         let backed = self.back(request, &placed);
         let turns = self.meet(Call::Ready(backed), &site)?;
         match turns.iter().find_map(Turn::refused) {
@@ -80,19 +80,24 @@ impl Session {
                 Ok(placed)
             }
             Some(error) => {
-                self.heap.borrow_mut().free(placed.serial);
+                self.free_block(placed.serial);
                 Err(error)
             }
         }
     }
 
-    fn place(&self, request: &AllocRequest, site: &Site) -> Result<Placed, Error> {
-        let first = self.heap.borrow_mut().place(request);
+    /// Collective: every PE finds the same.
+    pub(crate) fn find_place(
+        &self,
+        site: &Site,
+        place: impl Fn(&mut Heap) -> Result<Placed, HeapError>,
+    ) -> Result<Placed, Error> {
+        let first = place(&mut self.heap.borrow_mut());
         match first {
             Err(HeapError::Limit { .. }) => {
                 self.wait_all()?;
                 self.meet(Call::Reclaim, site)?;
-                Ok(self.heap.borrow_mut().place(request)?)
+                Ok(place(&mut self.heap.borrow_mut())?)
             }
             other => Ok(other?),
         }

@@ -77,11 +77,6 @@ impl AllocRequest {
     pub(crate) fn uninit(self) -> Self {
         Self { zero: false, ..self }
     }
-
-    /// Bytes, unless they are more than 64 bits can count.
-    fn bytes(&self) -> Option<u64> {
-        self.len.checked_mul(self.size)?.max(1).checked_next_multiple_of(BLOCK)
-    }
 }
 
 impl fmt::Display for AllocRequest {
@@ -202,6 +197,8 @@ pub(crate) struct Placed {
     pub(crate) bytes: u64,
     /// Bytes at its start that held something before.
     pub(crate) used: u64,
+    /// The memory is the program's own.
+    pub(crate) registered: bool,
 }
 
 impl Placed {
@@ -212,8 +209,7 @@ impl Placed {
 
 #[derive(Debug)]
 struct Block {
-    offset: u64,
-    bytes: u64,
+    placed: Placed,
     /// PEs that have not dropped it.
     holders: u32,
 }
@@ -262,38 +258,45 @@ impl Heap {
         if !request.align.is_power_of_two() || request.align > MOST_ALIGN {
             return Err(HeapError::Alignment { align: request.align });
         }
-        let bytes = request.bytes().ok_or(HeapError::TooLarge {
-            len: request.len,
-            size: request.size,
-        })?;
-        let offset = self
-            .allocator
-            .take(bytes, BLOCK.max(request.align))
-            .ok_or(HeapError::Limit {
-                asked: bytes,
-                free: self.allocator.free_bytes(),
-                largest: self.allocator.largest(),
-                limit: self.limit,
-            })?;
+        let bytes = request.bytes_of(BLOCK).ok_or(request.too_large())?;
+        let offset = self.allocator.take(bytes, BLOCK.max(request.align));
+        let offset = offset.ok_or_else(|| self.full(bytes))?;
         let used = self.high_water.clamp(offset, offset + bytes) - offset;
         self.high_water = self.high_water.max(offset + bytes);
+        Ok(self.keep(offset, bytes, used, false))
+    }
+
+    /// A range of whole pages for memory that is not the heap's own, as high as possible: not below `above`, where the heap
+    /// has memory.
+    pub(crate) fn place_high(&mut self, request: &AllocRequest, page: u64, above: u64) -> Result<Placed, HeapError> {
+        let bytes = request.bytes_of(page).ok_or(request.too_large())?;
+        let offset = self.allocator.take_high(bytes, page, above);
+        let offset = offset.ok_or_else(|| self.full(bytes))?;
+        Ok(self.keep(offset, bytes, 0, true))
+    }
+
+    fn full(&self, asked: u64) -> HeapError {
+        HeapError::Limit {
+            asked,
+            free: self.allocator.free_bytes(),
+            largest: self.allocator.largest(),
+            limit: self.limit,
+        }
+    }
+
+    fn keep(&mut self, offset: u64, bytes: u64, used: u64, registered: bool) -> Placed {
         self.peak = self.peak.max(self.used());
-        let serial = self.placed;
-        self.placed += 1;
-        self.blocks.insert(
-            serial,
-            Block {
-                offset,
-                bytes,
-                holders: self.pes,
-            },
-        );
-        Ok(Placed {
-            serial,
+        let placed = Placed {
+            serial: self.placed,
             offset,
             bytes,
             used,
-        })
+            registered,
+        };
+        self.placed += 1;
+        let holders = self.pes;
+        self.blocks.insert(placed.serial, Block { placed, holders });
+        placed
     }
 
     /// Bytes of all blocks.
@@ -314,21 +317,21 @@ impl Heap {
         }
     }
 
-    /// One PE has dropped the block and its streams no longer use it. The last one frees it.
-    pub(crate) fn drop_one(&mut self, serial: u64) {
-        if let Some(block) = self.blocks.get_mut(&serial) {
-            block.holders -= 1;
-            if block.holders == 0 {
-                self.free(serial);
-            }
+    /// One PE has dropped the block and its streams no longer use it. The last one frees it: then this is where it was.
+    pub(crate) fn drop_one(&mut self, serial: u64) -> Option<Placed> {
+        let block = self.blocks.get_mut(&serial)?;
+        block.holders -= 1;
+        if block.holders > 0 {
+            return None;
         }
+        self.free(serial)
     }
 
-    /// Frees a block that no PE has got.
-    pub(crate) fn free(&mut self, serial: u64) {
-        if let Some(block) = self.blocks.remove(&serial) {
-            self.allocator.give(block.offset, block.bytes);
-        }
+    /// Frees a block that no PE has got. Returns where it was.
+    pub(crate) fn free(&mut self, serial: u64) -> Option<Placed> {
+        let Block { placed, .. } = self.blocks.remove(&serial)?;
+        self.allocator.give(placed.offset, placed.bytes);
+        Some(placed)
     }
 }
 
@@ -357,7 +360,8 @@ mod tests {
                 serial: 0,
                 offset: system,
                 bytes: 512,
-                used: 0
+                used: 0,
+                registered: false
             }
         );
         assert_eq!(
@@ -366,7 +370,8 @@ mod tests {
                 serial: 1,
                 offset: system + 512,
                 bytes: 512,
-                used: 0
+                used: 0,
+                registered: false
             }
         );
     }

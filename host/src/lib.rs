@@ -5,6 +5,7 @@
 //! | `world`, `config` | [`World`]: how many PEs, where, with which settings | `nvshmem_init` |
 //! | `pe` | [`Pe`]: what a PE's closure works with | `nvshmem_my_pe`, `nvshmem_barrier_all` |
 //! | `buffer`, `alloc`, `heap`, `heap_stats` | [`SymBuf`], [`Buf`]: memory | `nvshmem_malloc`, `nvshmem_free` |
+//! | `register` | memory of the program's own as a symmetric object | `nvshmemx_buffer_register_symmetric` |
 //! | `team`, `blocks`, `meetings` | [`Team`]: some of the PEs, numbered anew | `nvshmem_team_split_strided` |
 //! | `contexts` | [`Contexts`]: operations that are completed apart | `nvshmem_ctx_t` |
 //! | `launch`, `macros` | [`collective_launch!`], [`launch!`]: kernels | `nvshmemx_collective_launch` |
@@ -73,6 +74,7 @@ mod on_stream;
 mod pe;
 mod post;
 mod processes;
+mod register;
 mod rendezvous;
 mod session;
 mod shared;
@@ -101,6 +103,7 @@ pub use module::Module;
 pub use on_stream::{Here, StreamAction, StreamError, StreamWait};
 pub use pe::Pe;
 pub use processes::ProcessError;
+pub use register::{RegisterError, UserMemory};
 pub use shmem_bootstrap::BootstrapError;
 pub use site::Site;
 pub use stream::Stream;

@@ -69,7 +69,7 @@ impl Meetings {
             match post.receive() {
                 Ok(None) => return,
                 Ok(Some(Ok(Letter::End { pe }))) => self.end(pe),
-                Ok(Some(Ok(Letter::Turn { team, pe, turn }))) => self.arrived(team, pe, turn, shared),
+                Ok(Some(Ok(Letter::Turn { team, pe, turn }))) => self.arrived(team, pe, *turn, shared),
                 Ok(Some(Err(NoLetter))) => shared.fail(here, "a process sent what is no letter".to_owned()),
                 Err(cause) => return shared.fail(here, format!("the inbox can't be read: {cause}")),
             }
@@ -151,7 +151,7 @@ impl Circle {
         let pe = |index: u32| self.members[index as usize];
         let host = Members(shared, &self.members);
         if let Some(post) = shared.group.post().filter(|_| !self.elsewhere.is_empty()) {
-            let (team, turn) = (self.key, turn.clone());
+            let (team, turn) = (self.key, Box::new(turn.clone()));
             let letter = Letter::Turn {
                 team,
                 pe: pe(self.me),

@@ -20,7 +20,7 @@ const LONGEST: usize = 128 << 10;
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Letter {
     /// What a PE brings to a meeting of this team.
-    Turn { team: Key, pe: u32, turn: Turn },
+    Turn { team: Key, pe: u32, turn: Box<Turn> },
     /// The PE comes to no meeting any more.
     End { pe: u32 },
 }

@@ -3,7 +3,8 @@
 
 use super::*;
 use crate::rendezvous::{Host, Missed, Rendezvous};
-use crate::{Backend, CollectiveError, HeapError, Pe, TeamError, World, collective_launch, launch};
+use crate::{Backend, CollectiveError, HeapError, Pe, RegisterError, TeamError, UserMemory, World};
+use crate::{collective_launch, launch};
 use shmem::fault::FaultKind;
 use shmem::prelude::*;
 use std::ops::Range;
@@ -459,5 +460,53 @@ fn two_processes_on_one_device_are_refused() {
             panic!("{error:?}")
         };
         assert_eq!((first, second), (0, 1));
+    }
+}
+
+fn sealed(bytes: u64) -> OwnedFd {
+    use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+    let file = memfd_create("user's", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+    ftruncate(&file, bytes).unwrap();
+    fcntl_add_seals(&file, SealFlags::SHRINK).unwrap();
+    file
+}
+
+#[test]
+fn registered_memory_is_reached_from_other_processes() {
+    for counts in [&[1, 1][..], &[2, 3], &[1, 1, 1]] {
+        fine(in_processes(counts, 10.0, |pe| {
+            for round in 0..20 {
+                let file = sealed(4096);
+                let data = pe.register::<u32>(UserMemory::File(file.as_fd()), 1)?;
+                collective_launch!(pe, shift<<<1, 1>>>(&data))?;
+                pe.barrier_all()?;
+                let mut word = [0; 4];
+                rustix::io::pread(&file, &mut word, 0).unwrap();
+                let n = pe.n();
+                assert_eq!(u32::from_ne_bytes(word), 10 + (pe.id() + n - 1) % n);
+                drop(data);
+                // Its place comes back to every process.
+                if round % 2 == 1 {
+                    pe.barrier_all()?;
+                    let all = pe.alloc::<u32>(pe.heap_stats().largest_free as usize / 4)?;
+                    let last = all.part(all.len() - 1..)?;
+                    assert_eq!(all.read(all.len() - 1)?, 0);
+                    pe.barrier_all()?;
+                    collective_launch!(pe, shift<<<1, 1>>>(last))?;
+                    pe.barrier_all()?;
+                    assert_eq!(all.read(all.len() - 1)?, 10 + (pe.id() + n - 1) % n);
+                }
+            }
+            // One that can't be is refused everywhere, in words where it is another process's.
+            let file = sealed(if pe.id() == 1 { 1 } else { 4096 });
+            match pe.register::<u32>(UserMemory::File(file.as_fd()), 1).map(drop) {
+                Err(Error::Register(RegisterError::TooShort { pe: 1, .. })) => {}
+                Err(Error::Heap(HeapError::Refused { cause })) if pe.id() != 1 => {
+                    assert!(cause.starts_with("PE 1: the object takes 4096 bytes"), "{cause}");
+                }
+                other => panic!("{other:?}"),
+            }
+            pe.barrier_all()
+        }));
     }
 }

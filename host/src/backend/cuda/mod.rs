@@ -30,6 +30,7 @@ use super::{Device, KernelInfo, Platform};
 use crate::Error;
 use crate::config::{ConfigError, Settings};
 use crate::images::{ImageError, choose};
+use crate::register::{RegisterError, UserMemory};
 use device::CudaDevice;
 use driver::{Address, Driver};
 use gpu::Gpu;
@@ -241,6 +242,20 @@ impl Platform for Cuda {
 
     fn heap_bytes(&self) -> u64 {
         self.heap.stride()
+    }
+
+    fn hold(&self, pe: u32, memory: UserMemory<'_>, _bytes: u64) -> Result<(), RegisterError> {
+        let given = match memory {
+            UserMemory::Device { .. } => "device memory",
+            UserMemory::File(_) => "a file",
+        };
+        let (backend, takes) = (self.name(), "nothing yet");
+        Err(RegisterError::OtherKind {
+            pe,
+            given,
+            backend,
+            takes,
+        })
     }
 
     fn open(self: Arc<Self>, pe: u32) -> Result<Box<dyn Device>, Error> {
