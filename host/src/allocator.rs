@@ -28,6 +28,19 @@ impl Allocator {
         Some(start)
     }
 
+    /// Takes the highest `bytes` at a multiple of `align` (a power of two), none of them below `above`.
+    pub(crate) fn take_high(&mut self, bytes: u64, align: u64, above: u64) -> Option<u64> {
+        let fits = |(&from, &to): (&u64, &u64)| {
+            let start = to.checked_sub(bytes)? & !(align - 1);
+            (start >= from.max(above)).then_some((from, start, to))
+        };
+        let (from, start, to) = self.free.iter().rev().find_map(fits)?;
+        self.free.remove(&from);
+        let rest = [(from, start), (start + bytes, to)];
+        self.free.extend(rest.into_iter().filter(|(from, to)| from < to));
+        Some(start)
+    }
+
     /// Gives back what `take` returned.
     pub(crate) fn give(&mut self, start: u64, bytes: u64) {
         let (mut from, mut to) = (start, start + bytes);
@@ -68,6 +81,19 @@ mod tests {
         a.give(1536, 1024);
         a.give(y, 512);
         assert_eq!((a.free_bytes(), a.largest()), (3584, 3584));
+    }
+
+    #[test]
+    fn from_above_the_highest_place_is_taken() {
+        let mut a = Allocator::new(512, 10_000);
+        assert_eq!(a.take_high(4096, 4096, 0), Some(4096));
+        // What is behind it stays free, what is before it too.
+        assert_eq!((a.free_bytes(), a.largest()), (3584 + 1808, 3584));
+        assert_eq!(a.take_high(512, 512, 0), Some(9216));
+        assert_eq!(a.take_high(512, 512, 2000), Some(8704));
+        assert_eq!(a.take_high(3584, 512, 513), None, "below what may be taken");
+        assert_eq!(a.take_high(3584, 512, 512), Some(512));
+        assert_eq!(a.take_high(u64::MAX, 1, 0), None);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 
 use crate::Error;
 use crate::backend::{Halt, StreamId, Watch};
-use crate::heap::AllocRequest;
+use crate::heap::{AllocRequest, Placed};
 use crate::session::{Memory, Session};
 use shmem::{Global, IntoArg, Pod, Region, Serial, Sym, SymSlice, bytemuck};
 use std::fmt;
@@ -273,10 +273,14 @@ impl<T: Pod> SymBuf<T> {
         Ok(self.handle().at(i))
     }
 
-    pub(crate) fn new(session: &Rc<Session>, request: AllocRequest) -> Result<Self, Error> {
+    pub(crate) fn new(session: &Rc<Session>, request: &AllocRequest) -> Result<Self, Error> {
         session.refuse_in_capture("an allocation")?;
-        let (len, site) = (request.len as usize, request.site.clone());
         let placed = session.alloc_symmetric(request)?;
+        Ok(Self::placed(session, request, placed))
+    }
+
+    pub(crate) fn placed(session: &Rc<Session>, request: &AllocRequest, placed: Placed) -> Self {
+        let (len, site) = (request.len as usize, request.site.clone());
         let address = session.device.heap_base() + placed.offset;
         let elements = Elements::new(session, address, len);
         let buffer = Self {
@@ -287,7 +291,7 @@ impl<T: Pod> SymBuf<T> {
         let mut handles = session.handles.borrow_mut();
         handles.insert(buffer.region());
         handles.note(buffer.serial, site);
-        Ok(buffer)
+        buffer
     }
 
     fn start(&self) -> u64 {

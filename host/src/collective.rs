@@ -90,6 +90,12 @@ pub(crate) enum Call {
     Split(SplitRequest, u64),
     /// There was no room: the second try, after all streams have drained.
     Reclaim,
+    /// Memory of the program's own: where the PE's heap has no memory of its own any more, and whether it can be done.
+    Register(
+        AllocRequest,
+        u64,
+        #[serde(with = "crate::wire::outcome")] Result<(), Error>,
+    ),
     /// Whether the PE's memory for it is there.
     Ready(#[serde(with = "crate::wire::outcome")] Result<(), Error>),
     Barrier,
@@ -101,7 +107,8 @@ impl fmt::Display for Turn {
             Call::Start => "World::run",
             Call::Alloc(_) => "alloc",
             Call::Split(..) => "a team's split",
-            Call::Reclaim | Call::Ready(_) => "alloc or a team's split",
+            Call::Register(..) => "register",
+            Call::Reclaim | Call::Ready(_) => "alloc, register or a team's split",
             Call::Barrier => "barrier_all",
         };
         write!(f, "{call} at {}", self.site)
@@ -112,7 +119,7 @@ impl Turn {
     /// Why the PE has not got its memory.
     pub(crate) fn refused(&self) -> Option<Error> {
         match &self.call {
-            Call::Ready(Err(error)) => Some(error.clone()),
+            Call::Ready(Err(error)) | Call::Register(_, _, Err(error)) => Some(error.clone()),
             _ => None,
         }
     }
@@ -169,11 +176,10 @@ impl Session {
                 }
             }
         })?;
-        let mut heap = self.heap.borrow_mut();
-        turns
-            .iter()
-            .flat_map(|turn| &turn.dropped)
-            .for_each(|serial| heap.drop_one(*serial));
+        for serial in turns.iter().flat_map(|turn| &turn.dropped) {
+            let freed = self.heap.borrow_mut().drop_one(*serial);
+            self.unmap(freed);
+        }
         let pe = |index: usize| circle.map_or(index as u32, |circle| circle.members[index]);
         let mut blocks = self.blocks.borrow_mut();
         for (index, turn) in turns.iter().enumerate() {

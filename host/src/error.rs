@@ -11,6 +11,7 @@ use crate::images::ImageError;
 use crate::launch::LaunchError;
 use crate::on_stream::StreamError;
 use crate::processes::ProcessError;
+use crate::register::RegisterError;
 use crate::site::Site;
 use crate::team::TeamError;
 use shmem_bootstrap::BootstrapError;
@@ -43,6 +44,9 @@ pub enum Error {
     /// An allocation was refused.
     #[error(transparent)]
     Heap(#[from] HeapError),
+    /// Memory of the program's own was refused as a symmetric object.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
     /// A launch was refused; nothing was enqueued.
     #[error(transparent)]
     Launch(#[from] LaunchError),

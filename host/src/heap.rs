@@ -5,6 +5,7 @@
 
 use crate::Site;
 use crate::allocator::Allocator;
+use crate::heap_stats::{Backed, HeapStats};
 use serde::{Deserialize, Serialize};
 use shmem::state::SystemArea;
 use std::borrow::Cow;
@@ -14,7 +15,7 @@ use std::panic::Location;
 
 /// Every block starts at a multiple of this many bytes.
 pub(crate) const BLOCK: u64 = 512;
-/// The largest alignment of an element type: heaps start at page boundaries.
+/// The largest alignment: heaps start at page boundaries.
 const MOST_ALIGN: u64 = 4096;
 
 /// What a PE asked for. PEs that allocate together ask for the same; in [`HeapError::AllocMismatch`] they did not.
@@ -39,8 +40,10 @@ pub struct AllocRequest {
     pub len: u64,
     /// Bytes of an element.
     pub size: u64,
-    /// Alignment of an element.
+    /// What the first element's address is a multiple of.
     pub align: u64,
+    /// Whether the memory is to be zero.
+    pub zero: bool,
     /// The call.
     pub site: Site,
 }
@@ -53,13 +56,26 @@ impl AllocRequest {
             len: len as u64,
             size,
             align,
+            zero: true,
             site: site.into(),
         }
     }
 
-    /// Bytes, unless they are more than 64 bits can count.
-    fn bytes(&self) -> Option<u64> {
-        self.len.checked_mul(self.size)?.max(1).checked_next_multiple_of(BLOCK)
+    /// At a multiple of `align`, if that is more than the element type's.
+    pub(crate) fn aligned(self, align: usize) -> Self {
+        let asked = align as u64;
+        // What is no alignment stays, to be refused.
+        let align = if asked.is_power_of_two() {
+            self.align.max(asked)
+        } else {
+            asked
+        };
+        Self { align, ..self }
+    }
+
+    /// With whatever was in the memory before.
+    pub(crate) fn uninit(self) -> Self {
+        Self { zero: false, ..self }
     }
 }
 
@@ -70,9 +86,14 @@ impl fmt::Display for AllocRequest {
             len,
             size,
             align,
+            zero,
             site,
         } = self;
-        write!(f, "{len} x {element} ({size} bytes, alignment {align}) at {site}")
+        let as_it_is = if *zero { "" } else { ", uninitialised" };
+        write!(
+            f,
+            "{len} x {element} ({size} bytes, alignment {align}{as_it_is}) at {site}"
+        )
     }
 }
 
@@ -110,8 +131,8 @@ pub enum HeapError {
         /// Bytes of one.
         size: u64,
     },
-    /// An element type with an alignment beyond the heap's.
-    #[error("elements of alignment {align} were asked for, the most is {MOST_ALIGN}")]
+    /// An alignment that is none, or beyond the heap's.
+    #[error("memory at multiples of {align} bytes was asked for: give a power of two, at most {MOST_ALIGN}")]
     Alignment {
         /// The alignment asked for.
         align: u64,
@@ -176,6 +197,8 @@ pub(crate) struct Placed {
     pub(crate) bytes: u64,
     /// Bytes at its start that held something before.
     pub(crate) used: u64,
+    /// The memory is the program's own.
+    pub(crate) registered: bool,
 }
 
 impl Placed {
@@ -186,8 +209,7 @@ impl Placed {
 
 #[derive(Debug)]
 struct Block {
-    offset: u64,
-    bytes: u64,
+    placed: Placed,
     /// PEs that have not dropped it.
     holders: u32,
 }
@@ -199,6 +221,8 @@ pub(crate) struct Heap {
     allocator: Allocator,
     blocks: BTreeMap<u64, Block>,
     placed: u64,
+    /// The most bytes that blocks had at once.
+    peak: u64,
     /// Nothing lay above this offset yet.
     high_water: u64,
 }
@@ -212,6 +236,7 @@ impl Heap {
             allocator: Allocator::new(start, limit),
             blocks: BTreeMap::new(),
             placed: 0,
+            peak: 0,
             high_water: start,
         }
     }
@@ -230,57 +255,92 @@ impl Heap {
     }
 
     pub(crate) fn place(&mut self, request: &AllocRequest) -> Result<Placed, HeapError> {
-        if request.align > MOST_ALIGN {
+        if !request.align.is_power_of_two() || request.align > MOST_ALIGN {
             return Err(HeapError::Alignment { align: request.align });
         }
-        let bytes = request.bytes().ok_or(HeapError::TooLarge {
-            len: request.len,
-            size: request.size,
-        })?;
-        let offset = self
-            .allocator
-            .take(bytes, BLOCK.max(request.align))
-            .ok_or(HeapError::Limit {
-                asked: bytes,
-                free: self.allocator.free_bytes(),
-                largest: self.allocator.largest(),
-                limit: self.limit,
-            })?;
+        let bytes = request.bytes_of(BLOCK).ok_or(request.too_large())?;
+        let offset = self.allocator.take(bytes, BLOCK.max(request.align));
+        let offset = offset.ok_or_else(|| self.full(bytes))?;
+        // The heap's own memory grows from below, and not past memory of the program's own. The lowest place was taken.
+        if self
+            .blocks
+            .values()
+            .any(|other| other.placed.registered && other.placed.offset < offset)
+        {
+            self.allocator.give(offset, bytes);
+            return Err(self.full(bytes));
+        }
         let used = self.high_water.clamp(offset, offset + bytes) - offset;
         self.high_water = self.high_water.max(offset + bytes);
-        let serial = self.placed;
-        self.placed += 1;
-        self.blocks.insert(
-            serial,
-            Block {
-                offset,
-                bytes,
-                holders: self.pes,
-            },
-        );
-        Ok(Placed {
-            serial,
+        Ok(self.keep(offset, bytes, used, false))
+    }
+
+    /// A range of whole pages for memory that is not the heap's own, as high as possible: not below `above`, where the heap
+    /// has memory.
+    pub(crate) fn place_high(&mut self, request: &AllocRequest, page: u64, above: u64) -> Result<Placed, HeapError> {
+        let bytes = request.bytes_of(page).ok_or(request.too_large())?;
+        let offset = self.allocator.take_high(bytes, page, above);
+        let offset = offset.ok_or_else(|| self.full(bytes))?;
+        Ok(self.keep(offset, bytes, 0, true))
+    }
+
+    fn full(&self, asked: u64) -> HeapError {
+        HeapError::Limit {
+            asked,
+            free: self.allocator.free_bytes(),
+            largest: self.allocator.largest(),
+            limit: self.limit,
+        }
+    }
+
+    fn keep(&mut self, offset: u64, bytes: u64, used: u64, registered: bool) -> Placed {
+        self.peak = self.peak.max(self.used());
+        let placed = Placed {
+            serial: self.placed,
             offset,
             bytes,
             used,
-        })
+            registered,
+        };
+        self.placed += 1;
+        let holders = self.pes;
+        self.blocks.insert(placed.serial, Block { placed, holders });
+        placed
     }
 
-    /// One PE has dropped the block and its streams no longer use it. The last one frees it.
-    pub(crate) fn drop_one(&mut self, serial: u64) {
-        if let Some(block) = self.blocks.get_mut(&serial) {
-            block.holders -= 1;
-            if block.holders == 0 {
-                self.free(serial);
-            }
+    /// Bytes of all blocks.
+    fn used(&self) -> u64 {
+        self.limit - SystemArea::new(self.pes).bytes - self.allocator.free_bytes()
+    }
+
+    pub(crate) fn stats(&self, backed: Option<Backed>) -> HeapStats {
+        HeapStats {
+            limit: self.limit,
+            system: SystemArea::new(self.pes).bytes,
+            used: self.used(),
+            free: self.allocator.free_bytes(),
+            largest_free: self.allocator.largest(),
+            peak: self.peak,
+            objects: self.blocks.len() as u64,
+            backed,
         }
     }
 
-    /// Frees a block that no PE has got.
-    pub(crate) fn free(&mut self, serial: u64) {
-        if let Some(block) = self.blocks.remove(&serial) {
-            self.allocator.give(block.offset, block.bytes);
+    /// One PE has dropped the block and its streams no longer use it. The last one frees it: then this is where it was.
+    pub(crate) fn drop_one(&mut self, serial: u64) -> Option<Placed> {
+        let block = self.blocks.get_mut(&serial)?;
+        block.holders -= 1;
+        if block.holders > 0 {
+            return None;
         }
+        self.free(serial)
+    }
+
+    /// Frees a block that no PE has got. Returns where it was.
+    pub(crate) fn free(&mut self, serial: u64) -> Option<Placed> {
+        let Block { placed, .. } = self.blocks.remove(&serial)?;
+        self.allocator.give(placed.offset, placed.bytes);
+        Some(placed)
     }
 }
 
@@ -309,7 +369,8 @@ mod tests {
                 serial: 0,
                 offset: system,
                 bytes: 512,
-                used: 0
+                used: 0,
+                registered: false
             }
         );
         assert_eq!(
@@ -318,7 +379,8 @@ mod tests {
                 serial: 1,
                 offset: system + 512,
                 bytes: 512,
-                used: 0
+                used: 0,
+                registered: false
             }
         );
     }
@@ -372,6 +434,28 @@ mod tests {
             ..request(1, 1)
         };
         assert_eq!(heap.place(&aligned), Err(HeapError::Alignment { align: 8192 }));
+        let crooked = request(1, 1).aligned(48);
+        assert_eq!(heap.place(&crooked), Err(HeapError::Alignment { align: 48 }));
+    }
+
+    #[test]
+    fn statistics_add_up() {
+        let mut heap = Heap::new(1, 1 << 20);
+        let system = SystemArea::new(1).bytes;
+        let all = |heap: &Heap| {
+            let stats = heap.stats(None);
+            assert_eq!(
+                (stats.limit, stats.system + stats.used + stats.free),
+                (1 << 20, 1 << 20)
+            );
+            (stats.used, stats.peak, stats.objects, stats.largest_free)
+        };
+        assert_eq!(all(&heap), (0, 0, 0, (1 << 20) - system));
+        let a = heap.place(&request(1000, 1)).unwrap();
+        let b = heap.place(&request(1, 1)).unwrap();
+        assert_eq!(all(&heap), (1536, 1536, 2, (1 << 20) - system - 1536));
+        heap.drop_one(a.serial);
+        assert_eq!(all(&heap), (512, 1536, 1, (1 << 20) - b.end()));
     }
 
     #[test]

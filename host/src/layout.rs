@@ -38,16 +38,13 @@ impl Layout {
         self.firsts[self.firsts.len() - 1]
     }
 
-    pub(crate) fn processes(&self) -> u32 {
-        self.firsts.len() as u32 - 1
-    }
-
+    /// This process.
     pub(crate) fn rank(&self) -> u32 {
         self.rank
     }
 
-    pub(crate) fn rank_of(&self, pe: u32) -> u32 {
-        self.firsts.partition_point(|first| *first <= pe) as u32 - 1
+    pub(crate) fn processes(&self) -> u32 {
+        self.firsts.len() as u32 - 1
     }
 
     /// PEs of this process.
@@ -57,6 +54,11 @@ impl Layout {
 
     pub(crate) fn of_rank(&self, rank: u32) -> Range<u32> {
         self.firsts[rank as usize]..self.firsts[rank as usize + 1]
+    }
+
+    /// The process of a PE.
+    pub(crate) fn rank_of(&self, pe: u32) -> u32 {
+        self.firsts.partition_point(|&first| first <= pe) as u32 - 1
     }
 
     pub(crate) fn is_local(&self, pe: u32) -> bool {
@@ -83,6 +85,7 @@ mod tests {
             [0, 0, 1, 1, 1, 2]
         );
         assert!(layout.is_local(4) && !layout.is_local(5));
+        assert_eq!([0, 1, 2, 4, 5].map(|pe| layout.rank_of(pe)), [0, 0, 1, 1, 2]);
         assert_eq!(Layout::alone(4).remote().count(), 0);
     }
 }

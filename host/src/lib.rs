@@ -4,12 +4,13 @@
 //! |---|---|---|
 //! | `world`, `config` | [`World`]: how many PEs, where, with which settings | `nvshmem_init` |
 //! | `pe` | [`Pe`]: what a PE's closure works with | `nvshmem_my_pe`, `nvshmem_barrier_all` |
-//! | `buffer`, `alloc`, `heap` | [`SymBuf`], [`Buf`]: memory | `nvshmem_malloc`, `nvshmem_free` |
+//! | `buffer`, `alloc`, `heap`, `heap_stats` | [`SymBuf`], [`Buf`]: memory | `nvshmem_malloc`, `nvshmem_free` |
+//! | `register` | memory of the program's own as a symmetric object | `nvshmemx_buffer_register_symmetric` |
 //! | `team`, `blocks`, `meetings` | [`Team`]: some of the PEs, numbered anew | `nvshmem_team_split_strided` |
 //! | `contexts` | [`Contexts`]: operations that are completed apart | `nvshmem_ctx_t` |
 //! | `launch`, `macros` | [`collective_launch!`], [`launch!`]: kernels | `nvshmemx_collective_launch` |
 //! | `stream` | [`Stream`]: order on one PE, barriers on a stream | `nvshmemx_barrier_all_on_stream` |
-//! | `processes`, `job`, `layout`, `fds`, `board`, `wire` | PEs in several processes | bootstrap |
+//! | `processes`, `job`, `layout`, `fds`, `board`, `post`, `wire` | PEs in several processes | bootstrap |
 //! | `stream`, `on_stream` | [`Stream`]: order on one PE, communication on a stream | `nvshmemx_putmem_on_stream`, .. |
 //! | `graph` | [`Graph`]: a stream's work, recorded and replayed | |
 //! | `foreign` | streams and memory of other libraries | |
@@ -50,6 +51,7 @@ mod buffer;
 mod collective;
 mod config;
 mod contexts;
+mod device_use;
 mod error;
 mod fault;
 mod fds;
@@ -57,6 +59,7 @@ mod foreign;
 mod graph;
 mod handles;
 mod heap;
+mod heap_stats;
 mod images;
 mod info;
 mod job;
@@ -69,7 +72,9 @@ mod meetings;
 mod module;
 mod on_stream;
 mod pe;
+mod post;
 mod processes;
+mod register;
 mod rendezvous;
 mod session;
 mod shared;
@@ -88,6 +93,7 @@ pub use error::Error;
 pub use fault::DeviceFault;
 pub use graph::{Graph, GraphError};
 pub use heap::{AllocRequest, HeapError};
+pub use heap_stats::{Backed, HeapStats};
 pub use images::ImageError;
 pub use info::{Info, Setting, Source, info, version};
 pub use launch::{Dim3, LaunchConfig, LaunchError, Stale};
@@ -97,6 +103,7 @@ pub use module::Module;
 pub use on_stream::{Here, StreamAction, StreamError, StreamWait};
 pub use pe::Pe;
 pub use processes::ProcessError;
+pub use register::{RegisterError, UserMemory};
 pub use shmem_bootstrap::BootstrapError;
 pub use site::Site;
 pub use stream::Stream;

@@ -1,7 +1,11 @@
-//! Where the members of a team meet, apart from the other PEs. They are PEs of one process.
+//! Where the members of a team meet, apart from the other PEs.
+//!
+//! Each process has a place of its own for them. Members bring what they give to the places of all processes that have some:
+//! to that of their own by hand, to the others by a letter ([`Post`]). Where everything is there, it is a round.
 
 use crate::collective::Turn;
 use crate::layout::Layout;
+use crate::post::{Letter, NoLetter, Post};
 use crate::rendezvous::{Host, Missed, Rendezvous};
 use crate::shared::Shared;
 use std::collections::HashMap;
@@ -21,6 +25,10 @@ struct State {
     /// PEs that will come no more.
     ended: Vec<u32>,
     open: HashMap<Key, Open>,
+    /// Meetings of nodes, which are there for good: members in other processes may be a round ahead.
+    nodes: Vec<Arc<Rendezvous<Turn>>>,
+    /// What came for meetings that no member here has been to, in order, with the PE that brings it.
+    early: HashMap<Key, Vec<(u32, Turn)>>,
 }
 
 /// The members of a team, and where they meet while one of them needs it.
@@ -33,12 +41,18 @@ impl Meetings {
     }
 
     /// The meeting of a team, which the first member to ask makes.
-    pub(crate) fn of(&self, key: Key, members: &Arc<[u32]>) -> Arc<Rendezvous<Turn>> {
+    fn of(&self, key: Key, members: &Arc<[u32]>, shared: &Shared) -> Arc<Rendezvous<Turn>> {
         let mut state = self.lock();
         if let Some(open) = state.open.get(&key).and_then(|(_, meeting)| meeting.upgrade()) {
             return open;
         }
         let meeting = Arc::new(Rendezvous::new(Layout::alone(members.len() as u32)));
+        for (pe, turn) in state.early.remove(&key).unwrap_or_default() {
+            bring(&meeting, members, pe, turn, shared);
+        }
+        if key.0.is_none() {
+            state.nodes.push(meeting.clone());
+        }
         for (index, pe) in (0..).zip(&**members) {
             if state.ended.contains(pe) {
                 meeting.end(index);
@@ -46,6 +60,33 @@ impl Meetings {
         }
         state.open.insert(key, (members.clone(), Arc::downgrade(&meeting)));
         meeting
+    }
+
+    /// Takes in letters until the post is stopped.
+    pub(crate) fn receive(&self, post: &Post, shared: &Shared) {
+        let here = shared.group.layout.local().start;
+        loop {
+            match post.receive() {
+                Ok(None) => return,
+                Ok(Some(Ok(Letter::End { pe }))) => self.end(pe),
+                Ok(Some(Ok(Letter::Turn { team, pe, turn }))) => self.arrived(team, pe, *turn, shared),
+                Ok(Some(Err(NoLetter))) => shared.fail(here, "a process sent what is no letter".to_owned()),
+                Err(cause) => return shared.fail(here, format!("the inbox can't be read: {cause}")),
+            }
+        }
+    }
+
+    fn arrived(&self, team: Key, pe: u32, turn: Turn, shared: &Shared) {
+        let mut state = self.lock();
+        let open = state.open.get(&team);
+        match open.and_then(|(members, meeting)| Some((members.clone(), meeting.upgrade()?))) {
+            None => state.early.entry(team).or_default().push((pe, turn)),
+            Some((members, meeting)) => {
+                // Whoever meets may hold its lock while it asks about the World.
+                drop(state);
+                bring(&meeting, &members, pe, turn, shared);
+            }
+        }
     }
 
     /// This PE will come no more.
@@ -70,20 +111,38 @@ impl Meetings {
     }
 }
 
+fn bring(meeting: &Rendezvous<Turn>, members: &[u32], pe: u32, turn: Turn, shared: &Shared) {
+    if let Some(index) = members.iter().position(|&member| member == pe) {
+        meeting.bring(index as u32, turn, &Members(shared, members));
+    } else {
+        tracing::warn!(pe, ?members, "a PE came to the meeting of a team that it is not in");
+    }
+}
+
 /// One member's part of a team's meeting.
 pub(crate) struct Circle {
     pub(crate) members: Arc<[u32]>,
+    key: Key,
     /// Its index.
     me: u32,
+    /// The other processes that have members, by rank.
+    elsewhere: Box<[u32]>,
     meeting: Arc<Rendezvous<Turn>>,
 }
 
 impl Circle {
     pub(crate) fn new(shared: &Shared, block: Option<u32>, members: &Arc<[u32]>, me: u32) -> Self {
+        let (layout, key) = (&shared.group.layout, (block, members[0]));
+        let elsewhere = members.iter().filter(|&&pe| !layout.is_local(pe));
+        let mut elsewhere: Vec<_> = elsewhere.map(|&pe| layout.rank_of(pe)).collect();
+        elsewhere.sort_unstable();
+        elsewhere.dedup();
         Self {
             members: members.clone(),
+            key,
             me,
-            meeting: shared.meetings.of((block, members[0]), members),
+            elsewhere: elsewhere.into(),
+            meeting: shared.meetings.of(key, members, shared),
         }
     }
 
@@ -91,6 +150,16 @@ impl Circle {
     pub(crate) fn meet(&self, turn: Turn, shared: &Shared) -> Result<Arc<[Turn]>, Missed> {
         let pe = |index: u32| self.members[index as usize];
         let host = Members(shared, &self.members);
+        if let Some(post) = shared.group.post().filter(|_| !self.elsewhere.is_empty()) {
+            let (team, turn) = (self.key, Box::new(turn.clone()));
+            let letter = Letter::Turn {
+                team,
+                pe: pe(self.me),
+                turn,
+            };
+            post.send(&letter, self.elsewhere.iter().copied())
+                .map_err(Missed::Lost)?;
+        }
         self.meeting.meet(self.me, turn, &host).map_err(|missed| match missed {
             Missed::Failed | Missed::Lost(_) => missed,
             Missed::Ended(index) => Missed::Ended(pe(index)),
@@ -118,12 +187,12 @@ impl Host for Members<'_> {
     fn come(&self, _: u32, _: u64) {}
 
     fn came(&self, _: u32) -> u64 {
-        0 // Nobody is elsewhere.
+        0 // To this meeting everybody's value comes by itself.
     }
 
     fn release(&self, indices: Range<u32>) {
-        self.0
-            .platform
-            .release(&mut indices.map(|index| self.1[index as usize]));
+        let members = indices.map(|index| self.1[index as usize]);
+        let here = |pe: &u32| self.0.group.layout.is_local(*pe);
+        self.0.platform.release(&mut members.filter(here));
     }
 }

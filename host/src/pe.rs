@@ -59,6 +59,9 @@ impl Pe {
     /// `len` elements in the symmetric heap, on every PE, zero. Collective: every PE makes the same call, and returns when
     /// all have it.
     ///
+    /// Others: [`alloc_aligned`](Self::alloc_aligned), [`alloc_uninit`](Self::alloc_uninit), [`signals`](Self::signals),
+    /// [`counters`](Self::counters).
+    ///
     /// OpenSHMEM 1.5 `shmem_calloc`; NVSHMEM `nvshmem_calloc`.
     ///
     /// # Errors
@@ -74,9 +77,10 @@ impl Pe {
     /// })?;
     /// # Ok::<(), shmem_host::Error>(())
     /// ```
+    #[doc(alias("calloc", "shmem_calloc", "nvshmem_calloc"))]
     #[track_caller]
     pub fn alloc<T: Pod>(&self, len: usize) -> Result<SymBuf<T>, Error> {
-        SymBuf::new(&self.session, AllocRequest::of::<T>(len, Location::caller()))
+        SymBuf::new(&self.session, &AllocRequest::of::<T>(len, Location::caller()))
     }
 
     /// `len` signals, all 0: words that a peer sets and this PE waits on. Collective, as [`alloc`](Self::alloc).
@@ -102,9 +106,10 @@ impl Pe {
     /// })?;
     /// # Ok::<(), shmem_host::Error>(())
     /// ```
+    #[doc(alias("alloc_signals"))]
     #[track_caller]
     pub fn signals(&self, len: usize) -> Result<SymBuf<SignalWord>, Error> {
-        SymBuf::new(&self.session, AllocRequest::of::<SignalWord>(len, Location::caller()))
+        SymBuf::new(&self.session, &AllocRequest::of::<SignalWord>(len, Location::caller()))
     }
 
     /// `len` counters, all 0: words that many PEs add to. Collective, as [`alloc`](Self::alloc).
@@ -122,7 +127,7 @@ impl Pe {
     /// ```
     #[track_caller]
     pub fn counters(&self, len: usize) -> Result<SymBuf<CounterWord>, Error> {
-        SymBuf::new(&self.session, AllocRequest::of::<CounterWord>(len, Location::caller()))
+        SymBuf::new(&self.session, &AllocRequest::of::<CounterWord>(len, Location::caller()))
     }
 
     /// `len` elements in this PE's device memory, zero. Not collective. Example at [`Buf`].

@@ -5,6 +5,7 @@ use crate::board::Board;
 use crate::config::Settings;
 use crate::fds::{Card, Channels, Door};
 use crate::layout::Layout;
+use crate::post::Post;
 use crate::wire;
 use serde::{Deserialize, Serialize};
 use shmem::state::{LAYOUT, MAX_PES};
@@ -71,6 +72,20 @@ pub enum ProcessError {
         /// The backend.
         backend: &'static str,
     },
+    /// Two processes use one device, and nothing makes their kernels run at the same time.
+    #[error(
+        "processes {first} and {second} both use {device}: kernels of two processes take turns there, so that one that waits \
+         for the other never ends: give each process a device of its own (CUDA_VISIBLE_DEVICES by local rank), or run \
+         several PEs in one process (SHMEM_NPES), or start MPS (nvidia-cuda-mps-control -d)"
+    )]
+    SameDevice {
+        /// A rank.
+        first: u32,
+        /// The first other one with the device.
+        second: u32,
+        /// The device's UUID.
+        device: String,
+    },
     /// Memory could not be passed between processes.
     #[error("memory could not be shared with the other processes: {cause}")]
     Share {
@@ -82,20 +97,6 @@ pub enum ProcessError {
     Lost {
         /// How.
         cause: String,
-    },
-    /// Two processes would use one GPU: their kernels could not run at the same time, and would wait for each other for ever.
-    #[error(
-        "processes {first} and {second} would both use {device}, where kernels of two processes take turns and can't wait for \
-         each other: start one process for each GPU with several PEs in it (SHMEM_NPES), show each process other GPUs \
-         (CUDA_VISIBLE_DEVICES), or start NVIDIA's MPS"
-    )]
-    SharedDevice {
-        /// A rank.
-        first: u32,
-        /// The other one.
-        second: u32,
-        /// Its UUID.
-        device: String,
     },
 }
 
@@ -137,6 +138,7 @@ pub(crate) struct Group {
 pub(crate) struct Others {
     pub(crate) processes: Arc<dyn Processes>,
     channels: Channels,
+    post: Post,
 }
 
 impl Others {
@@ -207,6 +209,7 @@ impl Group {
         let channels = Channels::connect(&door, rank, &cards, limit, &given_up).map_err(|cause| share(&cause))?;
         tracing::debug!(rank, "processes connected");
         let board = board(&layout, &channels, rank, &given_up).map_err(|cause| share(&cause))?;
+        let post = Post::open(&channels, rank, limit, &given_up).map_err(|cause| share(&cause))?;
         Ok(Self {
             layout,
             board,
@@ -214,6 +217,7 @@ impl Group {
             others: Some(Arc::new(Others {
                 processes: processes.clone(),
                 channels,
+                post,
             })),
         })
     }
@@ -225,6 +229,11 @@ impl Group {
     /// The other processes, where there are any.
     pub(crate) fn processes(&self) -> Option<&Arc<dyn Processes>> {
         self.others.as_ref().map(|others| &others.processes)
+    }
+
+    /// The way to single processes, where there are others.
+    pub(crate) fn post(&self) -> Option<&Post> {
+        self.others.as_ref().map(|others| &others.post)
     }
 
     /// Gives every PE's memory to every process: one descriptor for each PE of this process goes in, one for each PE of the

@@ -5,6 +5,7 @@
 //! with the other processes ([`Rendezvous::serve`]), and all wait for what it brings.
 
 use crate::layout::Layout;
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -21,8 +22,8 @@ pub(crate) struct Rendezvous<V> {
 struct State<V> {
     /// How many rounds are complete.
     rounds: u64,
-    /// What each PE of this process gave for the round that is under way.
-    given: Vec<Option<V>>,
+    /// What each PE of this process gave for the round that is under way. One that is elsewhere may be a round ahead.
+    given: Vec<VecDeque<V>>,
     /// The last complete round. A second slot is not needed: the next round needs everyone who still reads this one.
     complete: Arc<[V]>,
     /// PEs of this process that will come no more.
@@ -93,7 +94,7 @@ impl<V> Rendezvous<V> {
         let local = layout.local().len();
         let state = State {
             rounds: 0,
-            given: (0..local).map(|_| None).collect(),
+            given: (0..local).map(|_| VecDeque::new()).collect(),
             complete: Arc::new([]),
             ended: vec![false; local],
             exchange: Exchange::No,
@@ -122,17 +123,8 @@ impl<V> Rendezvous<V> {
     pub(crate) fn meet(&self, pe: u32, value: V, host: &impl Host) -> Result<Arc<[V]>, Missed> {
         let mut state = self.lock();
         let round = state.rounds;
-        state.given[self.index(pe)] = Some(value);
         host.come(pe, round + 1);
-        if state.given.iter().all(Option::is_some) {
-            let all = state.given.iter_mut().filter_map(Option::take).collect();
-            if self.is_alone() {
-                self.complete(&mut state, all, host);
-            } else {
-                state.exchange = Exchange::Due(Some(all));
-                self.changed.notify_all();
-            }
-        }
+        self.give(&mut state, pe, value, host);
         let mut start = Instant::now();
         loop {
             if state.rounds != round {
@@ -149,7 +141,7 @@ impl<V> Rendezvous<V> {
             // Once the exchange is due, the values of this process's PEs are on their way.
             let here = matches!(state.exchange, Exchange::No);
             let local = self.layout.local().zip(&state.given);
-            let local = local.filter(|(_, given)| here && given.is_none()).map(|(pe, _)| pe);
+            let local = local.filter(|(_, given)| here && given.is_empty()).map(|(pe, _)| pe);
             if let Some(pe) = local.clone().find(|&pe| state.ended[self.index(pe)]) {
                 return Err(Missed::Ended(pe));
             }
@@ -170,6 +162,25 @@ impl<V> Rendezvous<V> {
         }
     }
 
+    /// The value of a PE that is not here, which does not wait.
+    pub(crate) fn bring(&self, pe: u32, value: V, host: &impl Host) {
+        self.give(&mut self.lock(), pe, value, host);
+    }
+
+    fn give(&self, state: &mut State<V>, pe: u32, value: V, host: &impl Host) {
+        state.given[self.index(pe)].push_back(value);
+        if state.given.iter().any(VecDeque::is_empty) {
+            return;
+        }
+        let all = state.given.iter_mut().filter_map(VecDeque::pop_front).collect();
+        if self.is_alone() {
+            self.complete(state, all, host);
+        } else {
+            state.exchange = Exchange::Due(Some(all));
+            self.changed.notify_all();
+        }
+    }
+
     fn complete(&self, state: &mut State<V>, all: Vec<V>, host: &impl Host) {
         state.complete = all.into();
         state.rounds += 1;
@@ -181,10 +192,11 @@ impl<V> Rendezvous<V> {
     }
 
     /// Exchanges what the PEs of this process leave with other processes: `exchange` gives what this one has to tell and
-    /// gets what each has. Returns when all PEs everywhere have ended, or the World has failed.
-    pub(crate) fn serve(&self, host: &impl Host, exchange: impl Fn(Round<V>) -> Result<Vec<Round<V>>, String>) {
+    /// gets what each has. Returns when all PEs everywhere have ended, the World has failed, or the other processes can't be
+    /// reached: then it is false.
+    pub(crate) fn serve(&self, host: &impl Host, exchange: impl Fn(Round<V>) -> Result<Vec<Round<V>>, String>) -> bool {
         if self.is_alone() {
-            return;
+            return true;
         }
         let mut state = self.lock();
         while !host.failed() {
@@ -196,9 +208,10 @@ impl<V> Rendezvous<V> {
                     state = self.lock();
                     self.exchanged(&mut state, ending, all, host);
                 }
-                Exchange::Over => {
-                    state.exchange = Exchange::Over;
-                    return;
+                end @ (Exchange::Over | Exchange::Lost(_)) => {
+                    let over = matches!(end, Exchange::Over);
+                    state.exchange = end;
+                    return over;
                 }
                 other => {
                     state.exchange = other;
@@ -206,6 +219,7 @@ impl<V> Rendezvous<V> {
                 }
             }
         }
+        true
     }
 
     fn exchanged(&self, state: &mut State<V>, ending: bool, all: Result<Vec<Round<V>>, String>, host: &impl Host) {
@@ -375,6 +389,18 @@ mod tests {
     }
 
     #[test]
+    fn nothing_waits_for_processes_that_are_lost() {
+        let (part, host) = (Rendezvous::<u32>::new(Layout::new(0, [1, 1])), Quiet::default());
+        thread::scope(|s| {
+            let serving = s.spawn(|| part.serve(&host, |_| Err("gone".to_owned())));
+            // It ends well, the others do not.
+            part.end(0);
+            part.wait_for_end(&host);
+            assert!(!serving.join().unwrap());
+        });
+    }
+
+    #[test]
     fn everyone_gets_everyones_value_round_after_round() {
         let meeting = Rendezvous::new(Layout::alone(5));
         thread::scope(|s| {
@@ -387,6 +413,20 @@ mod tests {
                     }
                 });
             }
+        });
+    }
+
+    #[test]
+    fn one_that_is_elsewhere_may_be_a_round_ahead() {
+        let (meeting, host) = (Rendezvous::new(Layout::alone(2)), Quiet::default());
+        meeting.bring(1, 10, &host);
+        meeting.bring(1, 11, &host);
+        assert_eq!(*meeting.meet(0, 0, &host).unwrap(), [0, 10]);
+        assert_eq!(*meeting.meet(0, 1, &host).unwrap(), [1, 11]);
+        thread::scope(|s| {
+            let waiting = s.spawn(|| meeting.meet(0, 2, &host));
+            meeting.bring(1, 12, &host);
+            assert_eq!(*waiting.join().unwrap().unwrap(), [2, 12]);
         });
     }
 

@@ -4,6 +4,7 @@ use crate::Error;
 use crate::backend::Platform;
 use crate::collective::Turn;
 use crate::meetings::Meetings;
+use crate::post::Letter;
 use crate::processes::Group;
 use crate::rendezvous::{Host, Rendezvous};
 use shmem::Serial;
@@ -111,6 +112,13 @@ impl Shared {
     /// This PE will come to no meeting any more.
     pub(crate) fn end(&self, pe: u32) {
         self.meetings.end(pe);
+        // In a World that has failed nobody waits for it.
+        if let Some(post) = self.group.post().filter(|_| !self.failed()) {
+            let layout = &self.group.layout;
+            let others = (0..layout.processes()).filter(|&rank| layout.of_rank(rank) != layout.local());
+            // One that takes no letters has ended, which its connection tells.
+            let _ = post.send(&Letter::End { pe }, others);
+        }
         self.rendezvous.end(pe);
     }
 

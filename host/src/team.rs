@@ -106,14 +106,6 @@ pub enum TeamError {
         /// Whether because a stride or a range was 0.
         stride_or_range: bool,
     },
-    /// A team of some PEs, of several processes, was to be split.
-    #[error(
-        "a team with PE {pe} of another process can't be split yet: make the team by a split of the World (pe.team(..))"
-    )]
-    OtherProcess {
-        /// The first member that is not in this process.
-        pe: u32,
-    },
     /// More teams than a PE may be in.
     #[error("a PE would be in more than {most} teams at once: drop those that are no longer used, on every member")]
     TooMany {
@@ -424,9 +416,6 @@ impl Team {
     fn meet(&self, call: Call, site: &Site) -> Result<Arc<[Turn]>, Error> {
         let shared = &self.session.shared;
         let is_world = self.block.is_none() && self.n_pes() == shared.pes();
-        if !is_world && let Some(&pe) = self.members.iter().find(|pe| !shared.group.layout.is_local(**pe)) {
-            return Err(TeamError::OtherProcess { pe }.into());
-        }
         let circle = (!is_world).then(|| {
             self.circle
                 .get_or_init(|| Circle::new(shared, self.block, &self.members, self.me))

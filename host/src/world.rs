@@ -5,6 +5,7 @@ use crate::collective::Turn;
 use crate::config::{Backend, MemoryHandles, Settings};
 use crate::info::Source;
 use crate::job::Job;
+use crate::post::Post;
 use crate::processes::{Group, ProcessError, Processes};
 use crate::rendezvous::Round;
 use crate::session::Session;
@@ -299,6 +300,10 @@ impl World {
             if shared.group.processes().is_some() {
                 scope.spawn(|| exchange_turns(shared));
             }
+            let received = shared.group.post().map(|post| {
+                scope.spawn(|| shared.meetings.receive(post, shared));
+                Received(post, shared.group.layout.rank())
+            });
             let threads: Vec<_> = local.clone().map(start).collect();
             let finish = |(pe, thread): (u32, Result<thread::ScopedJoinHandle<'_, _>, Error>)| {
                 // What panics outside the closure is the user's too: `E::from`, or something dropped.
@@ -309,7 +314,7 @@ impl World {
                 })
             };
             let results = local.clone().zip(threads).map(finish).collect();
-            drop(watched);
+            drop((watched, received));
             results
         });
         if let Some(processes) = shared.group.processes()
@@ -385,16 +390,29 @@ impl Drop for Watched<'_> {
     }
 }
 
+/// Ends the thread that receives letters.
+struct Received<'a>(&'a Post, u32);
+
+impl Drop for Received<'_> {
+    fn drop(&mut self) {
+        self.0.stop(self.1);
+    }
+}
+
 /// Carries what PEs bring to a rendezvous between this process and the others.
 fn exchange_turns(shared: &Shared) {
     let Some(processes) = shared.group.processes() else {
         return;
     };
-    shared.rendezvous.serve(shared, |mine: Round<Turn>| {
+    let served = shared.rendezvous.serve(shared, |mine: Round<Turn>| {
         let all = processes.allgather(wire::encode(&mine), None)?;
         let read = |bytes: &Vec<u8>| wire::decode(bytes).ok_or_else(|| "a process sent what is no call".to_owned());
         all.iter().map(read).collect()
     });
+    // The PEs may all have ended well before the news come, and with them the thread that watches.
+    if !served {
+        shared.await_failure();
+    }
 }
 
 /// Tells the others that this PE comes no more, however its thread ends: they would wait for it for ever.

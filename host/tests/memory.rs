@@ -138,6 +138,88 @@ fn mismatches_of_every_kind_are_an_error_on_every_pe() {
 }
 
 #[test]
+fn mismatches_of_how_memory_is_to_be_are_an_error_on_every_pe() {
+    mismatch(
+        |pe| pe.alloc_aligned::<u8>(8, 1024).map(drop),
+        |pe| pe.alloc_aligned::<u8>(8, 512).map(drop),
+        ["alignment 1024", "alignment 512"],
+    );
+    mismatch(
+        |pe| pe.alloc::<u8>(8).map(drop),
+        |pe| pe.alloc_uninit::<u8>(8).map(drop),
+        ["alignment 1)", "alignment 1, uninitialised)"],
+    );
+}
+
+#[test]
+fn aligned_memory_is_aligned_and_other_alignments_are_refused() {
+    run(2, |pe| {
+        let odd = pe.alloc::<u8>(1)?;
+        for align in [1, 2, 512, 1024, 4096] {
+            let data = pe.alloc_aligned::<u32>(10, align)?;
+            assert_eq!((data.address() % align as u64, data.to_vec()?), (0, vec![0; 10]));
+        }
+        for align in [0, 3, 48, 8192, usize::MAX] {
+            let refused = pe.alloc_aligned::<u64>(1, align).map(drop);
+            assert!(
+                matches!(refused, Err(Error::Heap(HeapError::Alignment { align: told })) if told == align as u64),
+                "{refused:?}"
+            );
+        }
+        drop(odd);
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn uninitialised_memory_is_conspicuous_and_alloc_zeroes_it_again() {
+    run(2, |pe| {
+        for _ in 0..3 {
+            let fresh = pe.alloc_uninit::<u64>(100)?;
+            assert_eq!(fresh.to_vec()?, [u64::MAX; 100]);
+            fresh.write(&[7; 50])?;
+            let place = fresh.address();
+            drop(fresh);
+            pe.barrier_all()?;
+            let zero = pe.alloc::<u64>(100)?;
+            assert_eq!((zero.address(), zero.to_vec()?), (place, vec![0; 100]));
+        }
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn statistics_are_alike_on_every_pe() {
+    run(3, |pe| {
+        let all = pe.alloc::<u64>(3 * 8)?;
+        let (a, b) = (pe.alloc::<u8>(100_000)?, pe.alloc::<u8>(1)?);
+        drop(a);
+        pe.barrier_all()?;
+        let stats = pe.heap_stats();
+        assert_eq!((stats.limit, stats.objects, stats.used), (16 << 20, 2, 1024));
+        assert_eq!(stats.system + stats.used + stats.free, stats.limit);
+        assert_eq!(stats.peak, 1024 + 100_352);
+        assert!(stats.largest_free < stats.free, "a hole lies below");
+        // What it says is free can be had, and no more.
+        let most = pe.alloc_uninit::<u8>(stats.largest_free as usize)?;
+        drop(most);
+        let refused = pe.alloc::<u8>(stats.largest_free as usize + 1).map(drop);
+        let Err(Error::Heap(HeapError::Limit {
+            free, largest, limit, ..
+        })) = refused
+        else {
+            panic!("{refused:?}")
+        };
+        assert_eq!((free, largest, limit), (stats.free, stats.largest_free, stats.limit));
+        drop((all, b));
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
 fn different_calls_are_an_error_on_every_pe() {
     promptly(|| {
         run(2, |pe| {

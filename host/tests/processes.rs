@@ -1,7 +1,11 @@
 //! Worlds of several processes, for real: this program starts itself, as a launcher would, and kills what it started.
 
+#[path = "common/own.rs"]
+mod own;
+
+use own::Own;
 use shmem::prelude::*;
-use shmem_host::{CollectiveError, Error, HeapError, Pe, TeamError, World, collective_launch, launch};
+use shmem_host::{CollectiveError, Error, HeapError, Pe, SymBuf, TeamError, World, collective_launch, launch};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -69,12 +73,37 @@ fn teams(pe: &Pe) -> Result<(), Error> {
         panic!("different splits were not refused")
     };
     assert_eq!((first.0, second.0), (0, 1));
-    // Not across processes yet.
-    let (row, _) = world.split_2d(pe.n())?;
-    assert!(matches!(
-        row.split(&[0]),
-        Err(Error::Team(TeamError::OtherProcess { .. }))
-    ));
+    teams_of_teams(pe, &dst)
+}
+
+/// Made by their members alone, while the other PEs are elsewhere.
+fn teams_of_teams(pe: &Pe, dst: &SymBuf<u32>) -> Result<(), Error> {
+    let n = pe.n();
+    let most = pe.team(&(1..n).rev().collect::<Vec<_>>())?;
+    for round in 0..50 {
+        let Some(most) = &most else { break };
+        let pair = most.split_strided(0, most.n_pes().max(2) - 1, most.n_pes().min(2))?;
+        if let Some(pair) = &pair {
+            assert_eq!(pair.members()[0], n - 1);
+            pe.stream().barrier(pair)?;
+            let (row, column) = pair.split_2d(1)?;
+            assert_eq!((row.n_pes(), column.n_pes()), (1, pair.n_pes()));
+        }
+        if round % 10 == 0 {
+            pe.stream().sync(most)?;
+        }
+    }
+    pe.barrier_all()?;
+    collective_launch!(pe, shift_in<<<1, 1>>>(most.as_ref(), dst))?;
+    if let Some(team) = &most {
+        let (me, n) = (team.my_pe(), team.n_pes());
+        assert_eq!(dst.read(0)?, 10 + (me + n - 1) % n);
+        let refused = team.split(&[n]).map(drop);
+        assert!(
+            matches!(refused, Err(Error::Team(TeamError::Outside { .. }))),
+            "{refused:?}"
+        );
+    }
     pe.barrier_all()
 }
 
@@ -109,6 +138,38 @@ fn scenario(name: &str) -> Result<(), Error> {
             assert_eq!((first.0, first.1.len, second.0, second.1.len), (0, 3, 1, 4));
             pe.barrier_all()
         }),
+        "again" => {
+            let worlds = |count| {
+                (0..count).try_for_each(|_| {
+                    World::from_env()?.run(|pe| {
+                        let (row, _) = pe.world().split_2d(2)?;
+                        for _ in 0..10 {
+                            pe.stream().barrier(&row.split_2d(1)?.1)?;
+                        }
+                        pe.barrier_all()
+                    })
+                })
+            };
+            worlds(10)?;
+            let before = Own::now();
+            worlds(100)?;
+            let after = Own::now();
+            assert!(after.is_no_more_than(&before), "{before:?} became {after:?}");
+            Ok(())
+        }
+        "limit" => World::from_env()?.run(|pe| {
+            // SHMEM_HEAP=4M, of every process alike.
+            let stats = pe.heap_stats();
+            assert_eq!((stats.limit, stats.used), (4 << 20, 0));
+            let (half, rest) = (pe.alloc::<u64>(2 << 17)?, pe.heap_stats());
+            let refused = pe.alloc::<u64>(2 << 17).map(drop);
+            let Err(Error::Heap(HeapError::Limit { asked, free, limit, .. })) = refused else {
+                panic!("{refused:?}")
+            };
+            assert_eq!((asked, free, limit), (2 << 20, rest.free, 4 << 20));
+            drop(half);
+            pe.alloc::<u64>(3 << 17).map(drop)
+        }),
         "ends-early" => World::from_env()?.run(|pe| match pe.id() {
             0 => {
                 let result = pe.barrier_all();
@@ -132,6 +193,9 @@ fn scenario(name: &str) -> Result<(), Error> {
             println!("READY");
             loop {
                 communicate(&pe)?;
+                let (row, _) = pe.world().split_2d(2)?;
+                let pair = row.split(&(0..row.n_pes()).rev().collect::<Vec<_>>())?;
+                pe.stream().barrier(pair.as_ref().unwrap_or(&row))?;
             }
         }),
         other => panic!("there is no scenario {other}"),
@@ -250,7 +314,7 @@ fn processes_communicate() {
 
 #[test]
 fn teams_span_processes() {
-    for (size, pes) in [(2, 1), (3, 1), (2, 2)] {
+    for (size, pes) in [(2, 1), (3, 1), (2, 2), (5, 1), (3, 3)] {
         all_fine("teams", size, pes);
     }
 }
@@ -258,6 +322,18 @@ fn teams_span_processes() {
 #[test]
 fn a_mismatch_is_an_error_and_no_end() {
     all_fine("mismatch", 2, 1);
+}
+
+#[test]
+fn a_hundred_worlds_and_a_thousand_teams_leave_nothing() {
+    for (size, pes) in [(3, 1), (2, 2)] {
+        all_fine("again", size, pes);
+    }
+}
+
+#[test]
+fn what_is_beyond_the_heap_is_refused_in_every_process() {
+    all_fine("limit", 2, 1);
 }
 
 #[test]
@@ -285,7 +361,7 @@ fn mix(seed: u64) -> u64 {
 
 #[test]
 fn the_others_end_when_one_is_killed() {
-    for seed in 0..20 {
+    for seed in 0..50 {
         let (size, draw) = (2 + seed as u32 % 3, mix(seed));
         let pes = 1 + seed as u32 % 2;
         let victim = (draw % u64::from(size)) as usize;
@@ -313,7 +389,7 @@ fn the_others_end_when_one_is_killed() {
 
 #[test]
 fn the_others_end_when_one_is_killed_at_the_start() {
-    for seed in 0..6 {
+    for seed in 0..10 {
         let (size, draw) = (3, mix(seed));
         // Rank 0 is where the others meet: without it they look for it as long as they may.
         let victim = 1 + (draw % u64::from(size - 1)) as usize;

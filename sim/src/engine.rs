@@ -10,7 +10,9 @@ use crate::overflow;
 use crate::panics;
 use crate::simulator::Simulator;
 use crate::world::World;
+use std::io;
 use std::mem::ManuallyDrop;
+use std::os::fd::BorrowedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{self, SyncSender};
@@ -103,6 +105,40 @@ impl Engine {
     pub fn heap(&self, pe: u32) -> *mut u8 {
         self.check(pe);
         self.0.heaps.base(pe)
+    }
+
+    /// Puts a file's first bytes in the place of a range of a PE's heap, as this process sees it.
+    ///
+    /// # Errors
+    /// A range that is not of whole pages inside the heap; the system's.
+    ///
+    /// # Safety
+    /// The file has so many bytes and can't become shorter; nothing uses the range meanwhile.
+    ///
+    /// # Panics
+    /// The PE does not exist.
+    #[track_caller]
+    pub unsafe fn replace_heap(&self, pe: u32, offset: u64, bytes: u64, file: BorrowedFd<'_>) -> io::Result<()> {
+        self.check(pe);
+        // SAFETY: the caller's promise.
+        unsafe { self.0.heaps.replace(pe, offset, bytes, file) }
+    }
+
+    /// Undoes [`replace_heap`](Self::replace_heap): the range's pages are what they were.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Safety
+    /// Nothing uses the range meanwhile.
+    ///
+    /// # Panics
+    /// The PE does not exist.
+    #[track_caller]
+    pub unsafe fn restore_heap(&self, pe: u32, offset: u64, bytes: u64) -> io::Result<()> {
+        self.check(pe);
+        // SAFETY: the caller's promise.
+        unsafe { self.0.heaps.restore(pe, offset, bytes) }
     }
 
     /// Makes another stream for a PE.

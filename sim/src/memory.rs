@@ -6,6 +6,8 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use shmem::hook::AtomicOp;
 use shmem::{bf16, f16};
 use std::cell::Cell;
+use std::ffi::c_void;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -93,6 +95,8 @@ pub(crate) fn heap_file(bytes: u64) -> std::io::Result<OwnedFd> {
 pub(crate) struct Heaps {
     maps: Vec<Mapping>,
     bytes: u64,
+    /// What they are mapped from, where other processes map it too.
+    files: Option<Arc<[OwnedFd]>>,
 }
 
 impl Heaps {
@@ -100,7 +104,8 @@ impl Heaps {
         let maps = (0..pes)
             .map(|_| Mapping::new(bytes as usize, "a symmetric heap"))
             .collect::<Result<_, _>>()?;
-        Ok(Self { maps, bytes })
+        let files = None;
+        Ok(Self { maps, bytes, files })
     }
 
     /// As the configuration says: of this process, or shared with others.
@@ -111,7 +116,51 @@ impl Heaps {
         let bytes = config.heap_bytes;
         let map = |file: &OwnedFd| Mapping::shared(file.as_fd(), bytes as usize, "a symmetric heap");
         let maps = heaps.iter().map(map).collect::<Result<_, _>>()?;
-        Ok(Self { maps, bytes })
+        let files = Some(Arc::clone(heaps));
+        Ok(Self { maps, bytes, files })
+    }
+
+    /// Where a range of whole pages begins.
+    fn range(&self, pe: u32, offset: u64, bytes: u64) -> io::Result<*mut c_void> {
+        let inside = offset.checked_add(bytes).is_some_and(|end| end <= self.bytes);
+        if !inside || bytes == 0 {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        Ok(self.base(pe).wrapping_add(offset as usize).cast())
+    }
+
+    /// Puts a file's first bytes in the place of a range of the PE's heap.
+    ///
+    /// # Safety
+    /// The file has so many bytes and can't become shorter; nothing uses the range meanwhile.
+    pub(crate) unsafe fn replace(&self, pe: u32, offset: u64, bytes: u64, file: BorrowedFd<'_>) -> io::Result<()> {
+        let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED);
+        let start = self.range(pe, offset, bytes)?;
+        // SAFETY: inside this heap's own mapping, which nothing uses there; the system wants whole pages.
+        unsafe { mmap(start, bytes as usize, prot, flags, file, 0) }?;
+        Ok(())
+    }
+
+    /// Undoes [`replace`](Self::replace).
+    ///
+    /// # Safety
+    /// Nothing uses the range meanwhile.
+    pub(crate) unsafe fn restore(&self, pe: u32, offset: u64, bytes: u64) -> io::Result<()> {
+        let prot = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::FIXED | MapFlags::NORESERVE;
+        let (start, length) = (self.range(pe, offset, bytes)?, bytes as usize);
+        match &self.files {
+            // SAFETY: as in `replace`; the heap's file is as long as the heap.
+            Some(files) => unsafe {
+                let file = &files[pe as usize];
+                mmap(start, length, prot, flags | MapFlags::SHARED, file, offset)?;
+            },
+            // SAFETY: as in `replace`.
+            None => unsafe {
+                mmap_anonymous(start, length, prot, flags | MapFlags::PRIVATE)?;
+            },
+        }
+        Ok(())
     }
 
     pub(crate) fn base(&self, pe: u32) -> *mut u8 {

@@ -7,9 +7,13 @@ use crate::stub;
 use anyhow::Context;
 use std::path::Path;
 
+/// Starts a program of the bundle as several processes, on a machine without cargo.
+const LAUNCHER: &str = "shmem-run";
+
 const SCRIPT: &str = r#"#!/bin/sh
 # Runs a program of this bundle on the GPUs of this machine:  ./run.sh NAME [arguments]
-# Without NAME, every program in turn. Settings: SHMEM_NPES, SHMEM_BACKEND=cuda|sim, SHMEM_TIMEOUT.
+# Without NAME, every program in turn. One process for each PE:  bin/shmem-run -n 2 -- ./run.sh NAME
+# Settings: SHMEM_NPES, SHMEM_BACKEND=cuda|sim, SHMEM_TIMEOUT.
 set -u
 here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
 if [ $# -gt 0 ]; then
@@ -19,6 +23,7 @@ if [ $# -gt 0 ]; then
 fi
 failed=0
 for program in "$here"/bin/*; do
+    [ "$(basename "$program")" = shmem-run ] && continue
     echo "== $(basename "$program")"
     "$program" || { echo "== $(basename "$program") failed: $?"; failed=1; }
 done
@@ -43,10 +48,18 @@ pub(crate) fn bundle(names: &[String], output: &Path) -> anyhow::Result<()> {
         // Without PTX a bundle would be of no use where it is going.
         run(build.env("SHMEM_PTX", "require"))?;
     }
+    run(&mut cargo(&[
+        "build",
+        "--release",
+        "--package",
+        "shmem-bootstrap",
+        "--bin",
+        LAUNCHER,
+    ]))?;
     let output = root().join(output);
     let bin = output.join("bin");
     std::fs::create_dir_all(&bin)?;
-    for name in names {
+    for name in names.iter().map(String::as_str).chain([LAUNCHER]) {
         let from = target().join("release").join(name);
         std::fs::copy(&from, bin.join(name))
             .with_context(|| format!("{} has no program of its name", from.display()))?;
@@ -56,7 +69,7 @@ pub(crate) fn bundle(names: &[String], output: &Path) -> anyhow::Result<()> {
     #[cfg(unix)]
     std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
     println!(
-        "{}: {} programs; copy it to a GPU node and run ./run.sh",
+        "{}: {} programs and shmem-run; copy it to a GPU node and run ./run.sh",
         output.display(),
         names.len()
     );

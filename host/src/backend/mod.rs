@@ -7,6 +7,10 @@ pub(crate) mod cuda;
 pub(crate) mod sim;
 
 use crate::Error;
+use crate::heap::Placed;
+use crate::heap_stats::Backed;
+use crate::processes::Group;
+use crate::register::{RegisterError, UserMemory};
 use shmem::state::GRID_SLOTS;
 use shmem::{BlockBounds, Images, Kernel};
 use std::ffi::c_void;
@@ -35,6 +39,43 @@ pub(crate) trait Platform: Send + Sync {
 
     /// Address space of each PE's heap. The library's own words at its start are in place and zero.
     fn heap_bytes(&self) -> u64;
+
+    /// What memory is mapped in multiples of.
+    fn page(&self) -> u64 {
+        4096
+    }
+
+    /// The offset from which on the PE's heap has no memory of its own, so that other memory may be mapped there. On a platform
+    /// that can put it in the place of the heap's own: 0.
+    fn backed_end(&self, pe: u32) -> u64 {
+        let _ = pe;
+        0
+    }
+
+    /// Looks at memory of the program's own, on the PE's thread, and holds it for [`map_held`](Self::map_held) or
+    /// [`let_go`](Self::let_go). `bytes` is a multiple of the page.
+    fn hold(&self, pe: u32, memory: UserMemory<'_>, bytes: u64) -> Result<(), RegisterError>;
+
+    /// Forgets what is still held for the PE.
+    fn let_go(&self, pe: u32) {
+        let _ = pe;
+    }
+
+    /// Maps what is held for every PE of the World at this range of its heap, for all PEs of this process. Every PE of every
+    /// process calls it, once all of them hold theirs, and uses the range once all have returned; the first PE of a process
+    /// does the work.
+    fn map_held(&self, group: &Group, pe: u32, at: &Placed) -> Result<(), Error> {
+        let _ = (group, pe, at);
+        Ok(())
+    }
+
+    /// Undoes [`map_held`](Self::map_held) for all PEs of this process, unless that has been done: the range is the heap's own
+    /// again. Every PE calls it before it goes on to use the range anew, or to map there: for those that come late, the serial
+    /// tells the object from a later one.
+    fn unmap(&self, serial: u64) -> Result<(), Error> {
+        let _ = serial;
+        Ok(())
+    }
 
     /// PE `pe`'s device. Called once for each, on the PE's own thread.
     fn open(self: Arc<Self>, pe: u32) -> Result<Box<dyn Device>, Error>;
@@ -69,6 +110,16 @@ pub(crate) trait Device {
 
     /// Makes sure that the PE's heap has memory up to offset `end`. Fresh memory is zero.
     fn back(&self, end: u64, watch: &Watch<'_>) -> Result<(), Halt>;
+
+    /// What is in place of the heap so far; None where memory comes page by page.
+    fn backed(&self) -> Option<Backed> {
+        None
+    }
+
+    /// The memory's contents don't matter: a device that looks for mistakes makes them conspicuous.
+    fn taint(&self, address: u64, bytes: u64) {
+        let _ = (address, bytes);
+    }
 
     /// Zeroes memory that no stream uses.
     fn zero(&self, address: u64, bytes: u64, watch: &Watch<'_>) -> Result<(), Halt>;

@@ -3,7 +3,8 @@
 
 use super::*;
 use crate::rendezvous::{Host, Missed, Rendezvous};
-use crate::{Backend, CollectiveError, HeapError, Pe, World, collective_launch, launch};
+use crate::{Backend, CollectiveError, HeapError, Pe, RegisterError, TeamError, UserMemory, World};
+use crate::{collective_launch, launch};
 use shmem::fault::FaultKind;
 use shmem::prelude::*;
 use std::ops::Range;
@@ -329,5 +330,151 @@ fn processes_with_other_settings_are_told() {
             (first, second),
             ((0, "1048576 bytes".to_owned()), (1, "2097152 bytes".to_owned()))
         );
+    }
+}
+
+#[kernel(collective)]
+fn meet(all: Collective, member: Membership) {
+    if let Some(team) = member.team() {
+        all.barrier(Block, team);
+    }
+}
+
+#[test]
+fn teams_of_teams_are_made_by_members_in_any_processes() {
+    for counts in [&[1, 1, 1, 1, 1, 1, 1][..], &[1, 2, 2, 2], &[4, 3], &[7]] {
+        fine(in_processes(counts, 10.0, |pe| {
+            // PEs 6, 2, 1, 4, of which the last two go on; the others come to no call.
+            let list = pe.team(&[6, 2, 1, 4])?;
+            let mut pair = None;
+            if let Some(team) = &list {
+                pair = team.split(&[3, 2])?;
+                assert_eq!(pair.is_some(), [1, 4].contains(&pe.id()));
+            }
+            if let Some(pair) = &pair {
+                assert_eq!(pair.members(), [4, 1]);
+                assert_eq!(pair.translate_to(0, list.as_ref().unwrap()), Some(3));
+                for _ in 0..200 {
+                    let (row, column) = pair.split_2d(1)?;
+                    assert_eq!((row.n_pes(), column.members()), (1, &[4, 1][..]));
+                }
+            }
+            collective_launch!(pe, meet<<<1, 32>>>(pair.as_ref()))?;
+            collective_launch!(pe, meet<<<1, 32>>>(list.as_ref()))?;
+            pe.barrier_all()
+        }));
+    }
+}
+
+#[test]
+fn members_of_other_processes_that_disagree_end_or_stay_away_are_named() {
+    fine(in_processes(&[1, 1, 1, 1], 10.0, |pe| {
+        let Some(team) = pe.team(&[3, 0, 2])? else {
+            return pe.barrier_all();
+        };
+        let refused = team.split(&[0, u32::from(pe.id() == 2) + 1]).map(drop);
+        let Err(Error::Team(TeamError::Mismatch { first, second })) = &refused else {
+            panic!("{refused:?}")
+        };
+        assert_eq!((first.0, second.0), (3, 2));
+        assert!(first.1.starts_with("split([0, 1])") && second.1.starts_with("split([0, 2])"));
+        // Goes on.
+        assert_eq!(team.split(&[2, 1])?.is_some(), pe.id() != 3);
+        pe.barrier_all()
+    }));
+
+    let results = in_processes(&[1, 1, 1], 10.0, |pe| {
+        let team = pe.team(&[2, 0])?;
+        match (&team, pe.id()) {
+            (Some(team), 2) => team.split(&[0]).map(drop),
+            (None, _) => pe.barrier_all(),
+            _ => Ok(()),
+        }
+    });
+    let ended = matches!(
+        &results[2],
+        Err(Error::Collective(CollectiveError::PeerEnded { pe: 2, ended: 0, .. }))
+    );
+    // PE 1 may be the first to notice.
+    let other = matches!(&results[2], Err(Error::PeerFailed { pe: 1, cause }) if cause.contains("PE 0 has ended"));
+    assert!(ended || other, "{results:?}");
+
+    let results = in_processes(&[1, 1, 1], 0.3, |pe| {
+        let team = pe.team(&[2, 0])?;
+        if let Some(team) = team.filter(|_| pe.id() == 0) {
+            return team.split(&[0]).map(drop);
+        }
+        thread::sleep(Duration::from_secs(1));
+        Ok(())
+    });
+    let Err(Error::Collective(CollectiveError::TimeLimit { absent, .. })) = &results[0] else {
+        panic!("{results:?}")
+    };
+    assert_eq!(*absent, [2]);
+}
+
+#[test]
+fn a_member_that_hears_nothing_is_told_of_failures() {
+    let results = in_processes(&[1, 1, 1], 10.0, |pe| {
+        let team = pe.team(&[2, 0])?;
+        match (&team, pe.id()) {
+            (Some(team), 0) => team.split(&[0]).map(drop),
+            (_, 1) => Err(HeapError::Alignment { align: 3 }.into()),
+            _ => loop {
+                pe.stream().synchronize()?;
+                thread::sleep(Duration::from_millis(1));
+            },
+        }
+    });
+    for result in [&results[0], &results[2]] {
+        assert!(matches!(result, Err(Error::PeerFailed { pe: 1, .. })), "{results:?}");
+    }
+}
+
+fn sealed(bytes: u64) -> OwnedFd {
+    use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+    let file = memfd_create("user's", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+    ftruncate(&file, bytes).unwrap();
+    fcntl_add_seals(&file, SealFlags::SHRINK).unwrap();
+    file
+}
+
+#[test]
+fn registered_memory_is_reached_from_other_processes() {
+    for counts in [&[1, 1][..], &[2, 3], &[1, 1, 1]] {
+        fine(in_processes(counts, 10.0, |pe| {
+            for round in 0..20 {
+                let file = sealed(4096);
+                let data = pe.register::<u32>(UserMemory::File(file.as_fd()), 1)?;
+                collective_launch!(pe, shift<<<1, 1>>>(&data))?;
+                pe.barrier_all()?;
+                let mut word = [0; 4];
+                rustix::io::pread(&file, &mut word, 0).unwrap();
+                let n = pe.n();
+                assert_eq!(u32::from_ne_bytes(word), 10 + (pe.id() + n - 1) % n);
+                drop(data);
+                // Its place comes back to every process.
+                if round % 2 == 1 {
+                    pe.barrier_all()?;
+                    let all = pe.alloc::<u32>(pe.heap_stats().largest_free as usize / 4)?;
+                    let last = all.part(all.len() - 1..)?;
+                    assert_eq!(all.read(all.len() - 1)?, 0);
+                    pe.barrier_all()?;
+                    collective_launch!(pe, shift<<<1, 1>>>(last))?;
+                    pe.barrier_all()?;
+                    assert_eq!(all.read(all.len() - 1)?, 10 + (pe.id() + n - 1) % n);
+                }
+            }
+            // One that can't be is refused everywhere, in words where it is another process's.
+            let file = sealed(if pe.id() == 1 { 1 } else { 4096 });
+            match pe.register::<u32>(UserMemory::File(file.as_fd()), 1).map(drop) {
+                Err(Error::Register(RegisterError::TooShort { pe: 1, .. })) => {}
+                Err(Error::Heap(HeapError::Refused { cause })) if pe.id() != 1 => {
+                    assert!(cause.starts_with("PE 1: the object takes 4096 bytes"), "{cause}");
+                }
+                other => panic!("{other:?}"),
+            }
+            pe.barrier_all()
+        }));
     }
 }

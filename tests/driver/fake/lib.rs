@@ -156,8 +156,8 @@ driver! {
     }
     fn cuMemAddressFree(address: u64, size: usize) [releases] |s| { s.objects.count("reservations", -1); s.memory.unreserve(address, size) }
     fn cuMemGetAllocationGranularity(granularity: *mut usize, prop: *const c_void, option: c_uint) |s| { *granularity = 2 << 20; Ok(()) }
-    fn cuMemCreate(handle: *mut u64, size: usize, prop: *const c_void, flags: c_ulonglong) |s| {
-        *handle = s.memory.create(size)?;
+    fn cuMemCreate(handle: *mut u64, size: usize, prop: *const memory::Prop, flags: c_ulonglong) |s| {
+        *handle = s.memory.create(size, *prop)?;
         s.objects.count("handles", 1);
         Ok(())
     }
@@ -169,6 +169,16 @@ driver! {
     fn cuMemImportFromShareableHandle(handle: *mut u64, exported: usize, kind: c_uint) |s| {
         *handle = s.memory.import(exported as c_int)?;
         s.objects.count("handles", 1);
+        Ok(())
+    }
+    fn cuMemRetainAllocationHandle(handle: *mut u64, address: u64) |s| {
+        *handle = s.memory.retain(address)?;
+        s.objects.count("handles", 1);
+        Ok(())
+    }
+    fn cuMemGetAllocationPropertiesFromHandle(prop: *mut memory::Prop, handle: u64) |s| { *prop = s.memory.prop(handle)?; Ok(()) }
+    fn cuMemGetAddressRange_v2(base: *mut u64, size: *mut usize, address: u64) |s| {
+        (*base, *size) = s.memory.range(address)?;
         Ok(())
     }
     fn cuMemMap(address: u64, size: usize, offset: usize, handle: u64, flags: c_ulonglong) |s| {

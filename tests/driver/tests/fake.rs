@@ -155,6 +155,15 @@ fn memory_that_a_device_does_not_have_is_refused_everywhere() {
 }
 
 #[test]
+fn memory_of_the_program_becomes_a_symmetric_object() {
+    for processes in [1, 2] {
+        let run = run(processes, &[], &["register"]);
+        assert!(run.output.status.success(), "{}", run.text());
+        run.left_nothing();
+    }
+}
+
+#[test]
 fn devices_that_do_not_reach_each_other_need_a_transport() {
     for processes in [1, 2] {
         let run = run(processes, &[("FAKE_CUDA_APART", "1")], &[]);
@@ -170,10 +179,7 @@ fn devices_that_do_not_reach_each_other_need_a_transport() {
 #[test]
 fn one_device_is_not_for_two_processes() {
     let text = run(2, &[("FAKE_CUDA_ONE", "1")], &[]).text();
-    assert!(
-        text.contains("processes 0 and 1 would both use GPU-01010101-0101-"),
-        "{text}"
-    );
+    assert!(text.contains("processes 0 and 1 both use GPU-01010101-0101-"), "{text}");
     let run = run(1, &[("FAKE_CUDA_ONE", "1"), ("SHMEM_NPES", "3")], &[]);
     assert!(run.output.status.success(), "{}", run.text());
 }

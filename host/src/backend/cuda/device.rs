@@ -8,6 +8,7 @@ use super::{Cuda, Gpu, Module, cluster, module};
 use crate::backend::{Device, FunctionId, GraphId, Halt, KernelInfo, Launch, Limits, Loaded, Marker, ModuleId};
 use crate::backend::{Shape, Stopwatch, StreamId, Watch};
 use crate::fault::DeviceFault;
+use crate::heap_stats::Backed;
 use crate::images::ImageError;
 use crate::{Error, StreamError};
 use cudarc::driver::sys::{CUevent, CUevent_flags, CUfunction, CUfunction_attribute, CUmemAllocationHandleType};
@@ -152,6 +153,10 @@ impl Device for CudaDevice {
     fn back(&self, end: u64, watch: &Watch<'_>) -> Result<(), Halt> {
         self.backed.set(self.backed.get() + 1);
         self.cuda.heap.back(&self.cuda.gpus, end, self.backed.get(), watch)
+    }
+
+    fn backed(&self) -> Option<Backed> {
+        Some(self.cuda.heap.backed())
     }
 
     fn zero(&self, address: u64, bytes: u64, watch: &Watch<'_>) -> Result<(), Halt> {

@@ -1,5 +1,6 @@
 //! Which devices the processes of a World see, and which PE gets which.
 
+use crate::device_use::DeviceUse;
 use crate::layout::Layout;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -10,26 +11,30 @@ use std::ops::Range;
 pub(super) struct Uuid(pub(super) [u8; 16]);
 
 impl fmt::Display for Uuid {
-    /// As `nvidia-smi -L` and `CUDA_VISIBLE_DEVICES` have it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("GPU")?;
-        for (i, byte) in self.0.iter().enumerate() {
-            f.write_str(if matches!(i, 0 | 4 | 6 | 8 | 10) { "-" } else { "" })?;
-            write!(f, "{byte:02x}")?;
-        }
-        Ok(())
+        let (uuid, mps) = (self.0, false);
+        DeviceUse { uuid, mps }.fmt(f)
     }
+}
+
+/// What a process sees.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Sees {
+    /// By the driver's numbers here.
+    pub(super) devices: Vec<Uuid>,
+    /// MPS runs kernels of several processes at the same time.
+    pub(super) mps: bool,
 }
 
 /// The device of each PE, as its process numbers them. `sees` has each process's devices, by rank.
 ///
 /// Where all processes see the same devices, PE i is on device i if there are enough, and else the devices are divided among
 /// the processes. A process that sees others than the rest has been given its own.
-pub(super) fn place(layout: &Layout, sees: &[Vec<Uuid>]) -> Vec<usize> {
+pub(super) fn place(layout: &Layout, sees: &[Sees]) -> Vec<usize> {
     let (pes, processes) = (layout.pes() as usize, layout.processes() as usize);
-    let same = sees.iter().all(|devices| *devices == sees[0]);
+    let same = sees.iter().all(|other| other.devices == sees[0].devices);
     let mut places = Vec::with_capacity(pes);
-    for (rank, devices) in sees.iter().enumerate() {
+    for (rank, Sees { devices, .. }) in sees.iter().enumerate() {
         let (local, count) = (layout.of_rank(rank as u32), devices.len().max(1));
         let part = if same && processes > 1 && pes > count {
             // More processes than devices share them.
@@ -67,28 +72,37 @@ pub(super) fn nodes(pes: u32, apart: &[(u32, u32)]) -> Vec<Range<u32>> {
     nodes
 }
 
-/// Two processes with the same device, if there are any.
-pub(super) fn shared(layout: &Layout, sees: &[Vec<Uuid>], places: &[usize]) -> Option<(u32, u32, Uuid)> {
-    let uuid = |rank: u32, pe: u32| sees[rank as usize].get(places[pe as usize]).copied();
-    let used = |rank: u32| layout.of_rank(rank).filter_map(move |pe| uuid(rank, pe));
-    let ranks = layout.processes();
-    (0..ranks)
-        .flat_map(|a| (a + 1..ranks).map(move |b| (a, b)))
-        .find_map(|(a, b)| Some((a, b, used(a).find(|device| used(b).any(|other| other == *device))?)))
+/// The devices that each process uses, by rank.
+pub(super) fn used(layout: &Layout, sees: &[Sees], places: &[usize]) -> Vec<Vec<DeviceUse>> {
+    let of = |(rank, sees): (u32, &Sees)| {
+        let uuids = layout
+            .of_rank(rank)
+            .filter_map(|pe| sees.devices.get(places[pe as usize]));
+        uuids
+            .map(|uuid| DeviceUse {
+                uuid: uuid.0,
+                mps: sees.mps,
+            })
+            .collect()
+    };
+    (0..).zip(sees).map(of).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device_use::exclusive;
 
-    fn devices(numbers: &[u8]) -> Vec<Uuid> {
-        numbers.iter().map(|n| Uuid([*n; 16])).collect()
+    fn devices(numbers: &[u8]) -> Sees {
+        Sees {
+            devices: numbers.iter().map(|n| Uuid([*n; 16])).collect(),
+            mps: false,
+        }
     }
 
-    #[test]
-    fn a_uuid_reads_as_the_tools_have_it() {
-        let uuid = Uuid(std::array::from_fn(|i| i as u8 + 0xa0));
-        assert_eq!(uuid.to_string(), "GPU-a0a1a2a3-a4a5-a6a7-a8a9-aaabacadaeaf");
+    /// Whether two processes have the same device.
+    fn shared(layout: &Layout, sees: &[Sees]) -> bool {
+        exclusive(used(layout, sees, &place(layout, sees)).iter().map(|used| &**used)).is_err()
     }
 
     #[test]
@@ -104,10 +118,7 @@ mod tests {
         assert_eq!(place(&Layout::new(0, [4, 4]), &sees(2)), [0, 1, 0, 1, 2, 3, 2, 3]);
         let crowded = Layout::new(0, [1; 8]);
         assert_eq!(place(&crowded, &sees(8)), [0, 0, 1, 1, 2, 2, 3, 3]);
-        assert_eq!(
-            shared(&crowded, &sees(8), &place(&crowded, &sees(8))),
-            Some((0, 1, Uuid([1; 16])))
-        );
+        assert!(shared(&crowded, &sees(8)) && !shared(&Layout::new(0, [1, 1]), &sees(2)));
     }
 
     #[test]
@@ -125,6 +136,6 @@ mod tests {
         let sees = [devices(&[1]), devices(&[2, 3])];
         let places = place(&layout, &sees);
         assert_eq!(places, [0, 0, 0, 1]);
-        assert_eq!(shared(&layout, &sees, &places), None);
+        assert!(!shared(&layout, &sees));
     }
 }

@@ -89,6 +89,9 @@ driver! {
         fn cuMemRelease(handle: CUmemGenericAllocationHandle);
         fn cuMemExportToShareableHandle(exported: Out<c_void>, handle: CUmemGenericAllocationHandle, kind: CUmemAllocationHandleType, flags: c_ulonglong);
         fn cuMemImportFromShareableHandle(handle: Out<CUmemGenericAllocationHandle>, exported: *mut c_void, kind: CUmemAllocationHandleType);
+        fn cuMemRetainAllocationHandle(handle: Out<CUmemGenericAllocationHandle>, address: Address);
+        fn cuMemGetAllocationPropertiesFromHandle(prop: Out<CUmemAllocationProp>, handle: CUmemGenericAllocationHandle);
+        fn cuMemGetAddressRange_v2(base: Out<Address>, size: Out<usize>, address: Address);
         fn cuMemMap(address: Address, size: usize, offset: usize, handle: CUmemGenericAllocationHandle, flags: c_ulonglong);
         fn cuMemUnmap(address: Address, size: usize);
         fn cuMemSetAccess(address: Address, size: usize, desc: *const CUmemAccessDesc, count: usize);

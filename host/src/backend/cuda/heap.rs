@@ -12,15 +12,20 @@ use super::driver::{Address, Driver, input, out};
 use super::error::CudaError;
 use super::gpu::Gpu;
 use super::poll::poll;
+use super::register::Retained;
 use super::travel::{Kind, Travel};
 use crate::backend::{Halt, Watch};
 use crate::config::ConfigError;
+use crate::heap::Placed;
+use crate::heap_stats::Backed;
+use crate::register::RegisterError;
 use crate::{Error, HeapError};
 use cudarc::driver::sys::{CUdevice, CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationGranularity_flags};
 use cudarc::driver::sys::{CUmemAllocationProp, CUmemAllocationProp_st__bindgen_ty_1};
 use cudarc::driver::sys::{CUmemAllocationType, CUmemGenericAllocationHandle, CUmemLocation, CUmemLocationType};
+use std::collections::HashMap;
 use std::ptr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The least that is backed at once.
 const CHUNK: u64 = 32 << 20;
@@ -34,6 +39,14 @@ pub(super) struct Heap {
     parts: Vec<Part>,
     travel: Option<Travel>,
     growth: Mutex<Growth>,
+    /// Memory of the program's own, above what the heap has grown to, by the object's serial.
+    registered: Mutex<HashMap<u64, Registered>>,
+}
+
+/// Memory of every PE at one range of its heap.
+struct Registered {
+    offset: u64,
+    _chunks: Vec<Chunk>,
 }
 
 /// One PE's heap.
@@ -85,6 +98,7 @@ impl Heap {
             parts,
             travel,
             growth: Mutex::default(),
+            registered: Mutex::default(),
         })
     }
 
@@ -117,11 +131,17 @@ impl Heap {
         if end <= growth.backed {
             return Ok(());
         }
-        // The stride is a multiple of the granularity, and no block lies beyond it.
+        // No block lies beyond the stride, or above memory of the program's own; both are multiples of the granularity.
+        let most = self
+            .registered()
+            .values()
+            .map(|other| other.offset)
+            .min()
+            .unwrap_or(self.stride);
         let size = (end - growth.backed)
             .max(CHUNK)
             .next_multiple_of(self.granularity)
-            .min(self.stride - growth.backed);
+            .min(most - growth.backed);
         let place = |pe| Address(self.start(pe).0 + growth.backed);
         let (made, refused) = self.make(gpus, size, place);
         let mut chunks = made;
@@ -173,6 +193,68 @@ impl Heap {
         (chunks, None)
     }
 
+    pub(super) fn granularity(&self) -> u64 {
+        self.granularity
+    }
+
+    /// Bytes of each heap that are there, and in how many chunks.
+    pub(super) fn backed(&self) -> Backed {
+        let growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        Backed {
+            bytes: growth.backed,
+            chunks: growth.chunks.len() as u32 / self.parts.len() as u32,
+        }
+    }
+
+    fn registered(&self) -> MutexGuard<'_, HashMap<u64, Registered>> {
+        self.registered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Maps one piece of memory for each PE of this process, and those of the others, at a range of every heap. Every process
+    /// calls it, with the same place.
+    pub(super) fn map_registered(
+        &self,
+        gpus: &[Gpu],
+        mine: Vec<(u32, Retained)>,
+        at: &Placed,
+        watch: &Watch<'_>,
+    ) -> Result<(), Error> {
+        let theirs = match &self.travel {
+            None => vec![],
+            Some(travel) => {
+                let handles: Vec<_> = mine.iter().map(|(_, retained)| retained.handle).collect();
+                let theirs = travel.exchange(self.driver, Some(&handles), watch)?;
+                theirs.ok_or_else(elsewhere)?
+            }
+        };
+        let theirs = theirs
+            .into_iter()
+            .map(|(pe, handle)| (pe, Retained::new(self.driver, handle)));
+        let mut chunks = vec![];
+        for (owner, retained) in mine.into_iter().chain(theirs) {
+            let (handle, address) = (retained.into_raw(), Address(self.start(owner).0 + at.offset));
+            let chunk = Chunk::map(
+                self.driver,
+                handle,
+                &self.access(gpus, owner),
+                address,
+                at.bytes as usize,
+            );
+            chunks.push(chunk.map_err(|cause| RegisterError::Map {
+                owner,
+                cause: cause.to_string(),
+            })?);
+        }
+        let (offset, _chunks) = (at.offset, chunks);
+        self.registered().insert(at.serial, Registered { offset, _chunks });
+        Ok(())
+    }
+
+    /// Undoes [`map_registered`](Self::map_registered), unless that has been done.
+    pub(super) fn unmap_registered(&self, serial: u64) {
+        self.registered().remove(&serial);
+    }
+
     fn access(&self, gpus: &[Gpu], pe: u32) -> Vec<CUmemAccessDesc> {
         let users = &self.parts[pe as usize].users;
         users
@@ -200,6 +282,7 @@ fn zero(gpu: &Gpu, address: Address, bytes: u64, watch: &Watch<'_>) -> Result<()
 
 impl Drop for Heap {
     fn drop(&mut self) {
+        self.registered().clear();
         self.growth
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner)
@@ -224,7 +307,7 @@ fn create(gpu: &Gpu, size: usize, kind: Kind) -> Result<CUmemGenericAllocationHa
 }
 
 /// Memory that is mapped.
-struct Chunk {
+pub(super) struct Chunk {
     driver: &'static Driver,
     address: Address,
     size: usize,

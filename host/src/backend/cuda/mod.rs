@@ -7,6 +7,7 @@
 //! | `gpu` | a device and its primary context |
 //! | `heap` | symmetric heaps by the virtual memory calls |
 //! | `travel` | memory on its way to other processes |
+//! | `register` | memory of the program's own |
 //! | `page` | fault records in host memory |
 //! | `module` | PTX with a PE's state |
 //! | `device` | what one PE holds: streams, buffers, functions |
@@ -25,6 +26,7 @@ mod heap;
 mod module;
 mod page;
 mod poll;
+mod register;
 mod timeline;
 mod travel;
 
@@ -32,18 +34,22 @@ pub use error::CudaError;
 
 use super::{Device, Halt, KernelInfo, Platform, Watch};
 use crate::config::{ConfigError, MemoryHandles, Settings};
+use crate::device_use::exclusive;
 use crate::fault::DeviceFault;
+use crate::heap::Placed;
 use crate::images::{ImageError, assembled, choose};
 use crate::layout::Layout;
 use crate::processes::{Group, ProcessError};
+use crate::register::{RegisterError, UserMemory};
 use crate::{Error, wire};
 use device::CudaDevice;
-use devices::Uuid;
+use devices::{Sees, Uuid};
 use driver::{Address, Driver};
 use gpu::Gpu;
 use heap::Heap;
 use module::Module;
 use page::Page;
+use register::Retained;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use shmem::fault::FaultKind;
@@ -52,6 +58,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use timeline::Timeline;
 use travel::{Kind, Travel};
 
@@ -105,6 +112,9 @@ pub(crate) struct Cuda {
     apart: Vec<(u32, u32)>,
     /// By PE: those that it reaches.
     nodes: Vec<Range<u32>>,
+    /// Memory of the program's own that is not mapped yet, by PE.
+    held: Mutex<HashMap<u32, Retained>>,
+    time_limit: Option<Duration>,
     /// Which of `gpus` each PE of this process is on.
     owners: Vec<usize>,
     /// A kernel that can't be stopped still uses all this, so that it stays for the life of the process.
@@ -135,17 +145,14 @@ impl Cuda {
         let Devices { driver, count } = *devices;
         let layout = group.layout.clone();
         let (pes, local) = (layout.pes(), layout.local());
-        let sees = (0..count as i32)
-            .map(|i| Gpu::uuid(driver, i))
-            .collect::<Result<Vec<_>, _>>()?;
+        let uuids = (0..count as i32).map(|i| Gpu::uuid(driver, i));
+        let sees = Sees {
+            devices: uuids.collect::<Result<_, _>>()?,
+            mps: mps_is_there(),
+        };
         let sees = tell(group, settings, &sees)?;
         let places = devices::place(&layout, &sees);
-        if let Some((first, second, device)) = devices::shared(&layout, &sees, &places)
-            && !mps_is_there()
-        {
-            let device = device.to_string();
-            return Err(ProcessError::SharedDevice { first, second, device }.into());
-        }
+        exclusive(devices::used(&layout, &sees, &places).iter().map(|used| &**used))?;
         let mut used = places[local.start as usize..local.end as usize].to_vec();
         used.sort_unstable();
         used.dedup();
@@ -171,8 +178,8 @@ impl Cuda {
         let mut parts = vec![];
         for pe in 0..pes {
             let owner = layout.is_local(pe).then(|| owner(pe));
-            let device = sees[layout.rank_of(pe) as usize][places[pe as usize]];
-            let users = users(driver, &gpus, &sees[layout.rank() as usize], device)?;
+            let device = sees[layout.rank_of(pe) as usize].devices[places[pe as usize]];
+            let users = users(driver, &gpus, &sees[layout.rank() as usize].devices, device)?;
             parts.push(heap::Part { owner, users });
         }
         let reaches = |pe: u32, peer: u32| parts[peer as usize].users.contains(&owner(pe));
@@ -189,6 +196,8 @@ impl Cuda {
             layout,
             nodes: devices::nodes(pes, &apart),
             apart,
+            held: Mutex::default(),
+            time_limit: settings.time_limit,
             owners,
             abandoned: AtomicBool::new(false),
             timeline: None,
@@ -398,6 +407,31 @@ impl Platform for Cuda {
 
     fn heap_bytes(&self) -> u64 {
         self.heap.stride()
+    }
+
+    fn page(&self) -> u64 {
+        self.heap.granularity()
+    }
+
+    fn backed_end(&self, _pe: u32) -> u64 {
+        self.heap.backed().bytes
+    }
+
+    fn hold(&self, pe: u32, memory: UserMemory<'_>, bytes: u64) -> Result<(), RegisterError> {
+        self.hold_device(pe, memory, bytes)
+    }
+
+    fn let_go(&self, pe: u32) {
+        self.held().remove(&pe);
+    }
+
+    fn map_held(&self, group: &Group, pe: u32, at: &Placed) -> Result<(), Error> {
+        self.map_device(group, pe, at)
+    }
+
+    fn unmap(&self, serial: u64) -> Result<(), Error> {
+        self.heap.unmap_registered(serial);
+        Ok(())
     }
 
     fn open(self: Arc<Self>, pe: u32) -> Result<Box<dyn Device>, Error> {

@@ -92,9 +92,11 @@ impl Travel {
             // SAFETY: the driver has just opened it for us.
             Ok(unsafe { OwnedFd::from_raw_fd(file) })
         };
-        let files: Vec<OwnedFd> = mine.iter().map(export).collect::<Result<_, CudaError>>()?;
-        let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
+        let exported: Result<Vec<OwnedFd>, CudaError> = mine.iter().map(export).collect();
+        // The others wait for something in any case.
+        let files: Vec<_> = exported.iter().flatten().map(AsFd::as_fd).collect();
         let received = self.others.share(&files, watch.failed)?;
+        exported?;
         Ok(received
             .into_iter()
             .map(|files| files.into_iter().map(Sent::File).collect())
@@ -107,14 +109,17 @@ impl Travel {
         mine: &[CUmemGenericAllocationHandle],
         watch: &Watch<'_>,
     ) -> Result<Vec<Vec<Sent>>, Error> {
-        let mut bytes = Vec::with_capacity(mine.len() * FABRIC);
-        for handle in mine {
+        let export = |handle: &CUmemGenericAllocationHandle| {
             let mut exported = [0u8; FABRIC];
             // SAFETY: the handle is live, and was made for this kind, which is 64 bytes.
             unsafe { driver.cuMemExportToShareableHandle(out(&mut exported).untyped(), *handle, self.kind.raw(), 0) }?;
-            bytes.extend(exported);
-        }
+            Ok(exported)
+        };
+        let exported: Result<Vec<_>, CudaError> = mine.iter().map(export).collect();
+        // As above.
+        let bytes = exported.as_deref().unwrap_or_default().concat();
         let told = self.others.processes.allgather(wire::encode(&bytes), watch.limit);
+        exported?;
         let told = told.map_err(|cause| ProcessError::Lost { cause })?;
         let read = |told: &Vec<u8>| {
             let bytes: Vec<u8> = wire::decode(told).unwrap_or_default();

@@ -1,6 +1,7 @@
 //! The simulator as a platform: one engine runs the lanes of all PEs, heaps and buffers are memory of this process.
 
 mod memory;
+mod register;
 
 use super::{
     Device, FunctionId, GraphId, Halt, KernelInfo, Launch, Limits, Loaded, Marker, ModuleId, Platform, Shape,
@@ -9,17 +10,20 @@ use super::{
 use crate::collective::CollectiveError;
 use crate::config::{ConfigError, Settings};
 use crate::fault::DeviceFault;
+use crate::heap::Placed;
 use crate::images::ImageError;
 use crate::processes::{Group, ProcessError};
+use crate::register::{RegisterError, UserMemory};
 use crate::{Error, HeapError, StreamError};
 use memory::{Buffer, load, store};
+use register::UserFiles;
 use shmem_sim::{Config, Engine, Failure, KernelJob, Processes, SimError};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// PEs where nobody says how many.
@@ -41,6 +45,7 @@ pub(crate) struct Sim {
     local: u32,
     heap_bytes: u64,
     time_limit: Option<Duration>,
+    user: Mutex<UserFiles>,
 }
 
 impl Sim {
@@ -79,6 +84,7 @@ impl Sim {
             local: group.layout.local().len() as u32,
             heap_bytes,
             time_limit: settings.time_limit,
+            user: Mutex::default(),
         }))
     }
 }
@@ -94,6 +100,22 @@ impl Platform for Sim {
 
     fn heap_bytes(&self) -> u64 {
         self.heap_bytes
+    }
+
+    fn hold(&self, pe: u32, memory: UserMemory<'_>, bytes: u64) -> Result<(), RegisterError> {
+        self.hold_file(pe, memory, bytes)
+    }
+
+    fn let_go(&self, pe: u32) {
+        self.user().held.remove(&pe);
+    }
+
+    fn map_held(&self, group: &Group, pe: u32, at: &Placed) -> Result<(), Error> {
+        self.map_files(group, pe, at)
+    }
+
+    fn unmap(&self, serial: u64) -> Result<(), Error> {
+        self.restore(serial)
     }
 
     fn open(self: Arc<Self>, pe: u32) -> Result<Box<dyn Device>, Error> {
@@ -215,6 +237,11 @@ impl Device for SimDevice {
 
     fn back(&self, _end: u64, _watch: &Watch<'_>) -> Result<(), Halt> {
         Ok(()) // Pages come when they are touched.
+    }
+
+    fn taint(&self, address: u64, bytes: u64) {
+        // SAFETY: the caller owns the range, and no kernel uses it.
+        unsafe { std::ptr::write_bytes(address as *mut u8, 0xff, bytes as usize) };
     }
 
     fn zero(&self, address: u64, bytes: u64, _watch: &Watch<'_>) -> Result<(), Halt> {

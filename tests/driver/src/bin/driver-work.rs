@@ -1,13 +1,19 @@
 //! What the tests run on the fake driver: a bit of everything that a host does, with checks of what does not need a kernel.
 
 use anyhow::{Result, ensure};
-use shmem_host::{Error, HeapError, Pe, World};
+use cudarc::driver::sys;
+use shmem_host::{Error, HeapError, Pe, RegisterError, UserMemory, World};
+use std::mem::MaybeUninit;
 
 fn main() -> Result<()> {
-    let large = std::env::args().any(|argument| argument == "large");
+    let work = match std::env::args().nth(1).as_deref() {
+        Some("large") => too_large,
+        Some("register") => register,
+        _ => work,
+    };
     let world = World::from_env()?;
     ensure!(world.backend_name() == "cuda", "this runs on {}", world.backend_name());
-    world.run(|pe| if large { too_large(&pe) } else { work(&pe) })?;
+    world.run(|pe| work(&pe))?;
     println!("done");
     Ok(())
 }
@@ -51,5 +57,92 @@ fn too_large(pe: &Pe) -> Result<()> {
     let fits = pe.alloc::<u8>(34 << 20)?;
     fits.write(&vec![3; 34 << 20])?;
     ensure!(fits.read((34 << 20) - 1)? == 3, "memory was lost");
+    Ok(())
+}
+
+/// Bytes that a program has by the driver's own calls.
+const OWN: usize = 4 << 20;
+
+/// Memory that can be exported, on this PE's device; it stays mapped.
+fn own_memory(pe: &Pe, handle_types: sys::CUmemAllocationHandleType) -> Result<u64> {
+    let (mut address, mut handle) = (0, 0);
+    // SAFETY: zeros are a prop.
+    let mut prop: sys::CUmemAllocationProp = unsafe { MaybeUninit::zeroed().assume_init() };
+    prop.type_ = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
+    prop.requestedHandleTypes = handle_types;
+    prop.location.type_ = sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
+    prop.location.id = pe.device_index().unwrap_or(0) as i32;
+    let access = sys::CUmemAccessDesc {
+        location: prop.location,
+        flags: sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+    };
+    // SAFETY: as the manual has it: a range is reserved, filled with new memory as a whole, and opened.
+    unsafe {
+        sys::cuMemAddressReserve(&mut address, OWN, 0, 0, 0).result()?;
+        sys::cuMemCreate(&mut handle, OWN, &prop, 0).result()?;
+        sys::cuMemMap(address, OWN, 0, handle, 0).result()?;
+        sys::cuMemRelease(handle).result()?;
+        sys::cuMemSetAccess(address, OWN, &access, 1).result()?;
+    }
+    Ok(address)
+}
+
+fn free(address: u64) -> Result<()> {
+    // SAFETY: from `own_memory`, and nothing uses it.
+    unsafe {
+        sys::cuMemUnmap(address, OWN).result()?;
+        sys::cuMemAddressFree(address, OWN).result()?;
+    }
+    Ok(())
+}
+
+fn register(pe: &Pe) -> Result<()> {
+    let descriptor = sys::CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    let address = own_memory(pe, descriptor)?;
+    for round in 0..3 {
+        let data = pe.register::<u64>(UserMemory::Device { address }, OWN / 8)?;
+        data.write(&vec![u64::from(pe.id()) + round; OWN / 8])?;
+        // The heap grows below it.
+        let heap = pe.alloc::<u8>((40 << 20) * (round as usize + 1))?;
+        heap.write(&[1; 64])?;
+        ensure!(
+            data.read(OWN / 8 - 1)? == u64::from(pe.id()) + round,
+            "what was written is not there"
+        );
+        drop((data, heap));
+        pe.barrier_all()?;
+    }
+    // It stays when the program lets go of it.
+    let data = pe.register::<u64>(UserMemory::Device { address }, OWN / 8)?;
+    free(address)?;
+    ensure!(data.read(0)? == u64::from(pe.id()) + 2, "the memory is gone");
+
+    let refused = |memory: u64, len: usize| pe.register::<u8>(UserMemory::Device { address: memory }, len);
+    let buffer = pe.buffer::<u8>(4 << 20)?;
+    let plain = refused(buffer.address(), 100).map(drop);
+    ensure!(
+        matches!(plain, Err(Error::Register(RegisterError::NoHandle { .. }))),
+        "{plain:?}"
+    );
+    let mute = own_memory(pe, sys::CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE)?;
+    let without = refused(mute, 100).map(drop);
+    ensure!(
+        matches!(without, Err(Error::Register(RegisterError::NoHandle { .. }))),
+        "{without:?}"
+    );
+    free(mute)?;
+    let small = own_memory(pe, descriptor)?;
+    let short = refused(small, OWN + 1).map(drop);
+    ensure!(
+        matches!(short, Err(Error::Register(RegisterError::TooShort { .. }))),
+        "{short:?}"
+    );
+    let inside = refused(small + (2 << 20), 100).map(drop);
+    ensure!(
+        matches!(inside, Err(Error::Register(RegisterError::NoHandle { .. }))),
+        "{inside:?}"
+    );
+    free(small)?;
+    pe.barrier_all()?;
     Ok(())
 }

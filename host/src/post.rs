@@ -1,0 +1,101 @@
+//! Letters between processes that not all of them need: what members of a team tell each other.
+//!
+//! Every process has one inbox, which the others got the other end of when they met: a socket without a name, gone with the
+//! process. Letters of one sender arrive in the order in which they were sent, whole or not at all.
+
+use crate::collective::Turn;
+use crate::fds::Channels;
+use crate::meetings::Key;
+use crate::wire;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::net::Shutdown;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
+
+/// Bytes of a letter: less than the system takes in one piece, more than any turn has.
+const LONGEST: usize = 128 << 10;
+
+#[derive(Serialize, Deserialize)]
+pub(crate) enum Letter {
+    /// What a PE brings to a meeting of this team.
+    Turn { team: Key, pe: u32, turn: Box<Turn> },
+    /// The PE comes to no meeting any more.
+    End { pe: u32 },
+}
+
+/// Bytes that are none.
+pub(crate) struct NoLetter;
+
+pub(crate) struct Post {
+    inbox: UnixDatagram,
+    /// By rank; one's own too.
+    outboxes: Vec<UnixDatagram>,
+}
+
+impl Post {
+    /// Every process calls it. A letter waits as long as `limit` for one that takes none.
+    pub(crate) fn open(
+        channels: &Channels,
+        rank: u32,
+        limit: Option<Duration>,
+        given_up: &dyn Fn() -> bool,
+    ) -> io::Result<Self> {
+        let (inbox, mine) = UnixDatagram::pair()?;
+        mine.set_write_timeout(limit.filter(|limit| !limit.is_zero()))?;
+        let mut all = channels.share(&[mine.as_fd()], given_up)?;
+        all[rank as usize] = vec![mine.into()];
+        let outbox = |files: Vec<_>| match <[_; 1]>::try_from(files) {
+            Ok([file]) => Ok(UnixDatagram::from(file)),
+            Err(files) => Err(io::Error::other(format!("a process sent {} inboxes", files.len()))),
+        };
+        let outboxes = all.into_iter().map(outbox).collect::<io::Result<_>>()?;
+        Ok(Self { inbox, outboxes })
+    }
+
+    /// To these processes, by rank. The error is in words.
+    pub(crate) fn send(&self, letter: &Letter, to: impl IntoIterator<Item = u32>) -> Result<(), String> {
+        let bytes = wire::encode(letter);
+        if bytes.len() > LONGEST {
+            return Err(format!(
+                "a letter of {} bytes, at most {LONGEST} go in one",
+                bytes.len()
+            ));
+        }
+        to.into_iter().try_for_each(|rank| {
+            self.drop_in(rank, &bytes)
+                .map_err(|cause| format!("process {rank} takes no letters: {cause}"))
+        })
+    }
+
+    fn drop_in(&self, rank: u32, bytes: &[u8]) -> io::Result<()> {
+        loop {
+            match self.outboxes[rank as usize].send(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                sent => return sent.map(drop),
+            }
+        }
+    }
+
+    /// The next letter, or what was sent instead of one; None after [`stop`](Self::stop). One thread calls it.
+    pub(crate) fn receive(&self) -> io::Result<Option<Result<Letter, NoLetter>>> {
+        let mut bytes = vec![0; LONGEST + 1];
+        let length = loop {
+            match self.inbox.recv(&mut bytes) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                received => break received?,
+            }
+        };
+        let letter = || wire::decode(&bytes[..length]).ok_or(NoLetter);
+        Ok((length > 0).then(letter))
+    }
+
+    /// Ends the thread that receives.
+    pub(crate) fn stop(&self, rank: u32) {
+        // An empty letter to oneself wakes it where it waits; where that can't be sent, the end of the socket does.
+        if self.drop_in(rank, &[]).is_err() {
+            let _ = self.inbox.shutdown(Shutdown::Both);
+        }
+    }
+}
