@@ -94,3 +94,77 @@ impl Post {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Site;
+    use crate::collective::Call;
+    use proptest::prelude::*;
+    use std::panic::Location;
+
+    fn alone() -> Post {
+        let (inbox, mine) = UnixDatagram::pair().unwrap();
+        let outboxes = vec![mine];
+        Post { inbox, outboxes }
+    }
+
+    fn turn(dropped: usize) -> Letter {
+        let turn = Turn {
+            call: Call::Barrier,
+            site: Site::from(Location::caller()),
+            dropped: vec![u64::MAX; dropped],
+            dropped_teams: 5,
+        };
+        Letter::Turn {
+            team: (Some(3), 1),
+            pe: 2,
+            turn: Box::new(turn),
+        }
+    }
+
+    #[test]
+    fn letters_arrive_whole_and_in_order_until_it_is_stopped() {
+        let post = alone();
+        for pe in 0..3 {
+            post.send(&Letter::End { pe }, [0]).unwrap();
+        }
+        post.send(&turn(10_000), [0]).unwrap();
+        for expected in 0..3 {
+            assert!(matches!(post.receive(), Ok(Some(Ok(Letter::End { pe }))) if pe == expected));
+        }
+        let Ok(Some(Ok(Letter::Turn { team, pe, turn }))) = post.receive() else {
+            panic!("no turn")
+        };
+        assert_eq!((team, pe, turn.dropped.len()), ((Some(3), 1), 2, 10_000));
+        post.stop(0);
+        assert!(matches!(post.receive(), Ok(None)));
+    }
+
+    #[test]
+    fn what_does_not_fit_or_reaches_nobody_is_told() {
+        let post = alone();
+        let too_long = post.send(&turn(20_000), [0]).unwrap_err();
+        assert!(too_long.contains("at most 131072"), "{too_long}");
+        let Post { inbox, outboxes } = post;
+        drop(inbox);
+        let gone = Post {
+            inbox: UnixDatagram::unbound().unwrap(),
+            outboxes,
+        };
+        let gone = gone.send(&Letter::End { pe: 0 }, [0]).unwrap_err();
+        assert!(gone.starts_with("process 0 takes no letters"), "{gone}");
+    }
+
+    proptest! {
+        /// Whatever another process sends, it is a letter or none.
+        #[test]
+        fn noise_is_no_letter(noise in prop::collection::vec(any::<u8>(), 1..400)) {
+            let post = alone();
+            post.outboxes[0].send(&noise).unwrap();
+            let read = post.receive();
+            let is_letter = wire::decode::<Letter>(&noise).is_some();
+            prop_assert!(matches!(read, Ok(Some(letter)) if letter.is_ok() == is_letter));
+        }
+    }
+}
