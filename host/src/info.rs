@@ -6,6 +6,15 @@ use crate::{Backend, Builder, Error, MemoryHandles};
 use std::fmt;
 use std::time::Duration;
 
+/// This library's name. OpenSHMEM `shmem_info_get_name`, NVSHMEM `nvshmem_info_get_name`.
+///
+/// ```
+/// assert_eq!(shmem_host::name(), "shmem");
+/// ```
+pub fn name() -> &'static str {
+    "shmem"
+}
+
 /// This library's version, as in `0.1.0`.
 ///
 /// NVSHMEM `nvshmemx_vendor_get_version_info`.

@@ -14,7 +14,7 @@
 //! | `stream`, `on_stream` | [`Stream`]: order on one PE, communication on a stream | `nvshmemx_putmem_on_stream`, .. |
 //! | `graph` | [`Graph`]: a stream's work, recorded and replayed | |
 //! | `foreign` | streams and memory of other libraries | |
-//! | `info`, `logging` | versions, settings, devices; log lines | `nvshmem-info` |
+//! | `info`, `thread_level`, `logging` | versions, settings, devices; which threads may call; log lines | `nvshmem-info` |
 //! | `error`, `fault` | [`Error`], [`DeviceFault`]: what went wrong, where | |
 //! | `backend` | GPUs through the CUDA driver; the simulator | |
 //!
@@ -81,6 +81,7 @@ mod shared;
 mod site;
 mod stream;
 mod team;
+mod thread_level;
 mod wire;
 mod world;
 
@@ -95,7 +96,7 @@ pub use graph::{Graph, GraphError};
 pub use heap::{AllocRequest, HeapError};
 pub use heap_stats::{Backed, HeapStats};
 pub use images::ImageError;
-pub use info::{Info, Setting, Source, info, version};
+pub use info::{Info, Setting, Source, info, name, version};
 pub use launch::{Dim3, LaunchConfig, LaunchError, Stale};
 #[cfg(feature = "logging")]
 pub use logging::init_logging;
@@ -108,4 +109,5 @@ pub use shmem_bootstrap::BootstrapError;
 pub use site::Site;
 pub use stream::Stream;
 pub use team::{Team, TeamError};
+pub use thread_level::{ThreadLevel, thread_level};
 pub use world::{Builder, World};

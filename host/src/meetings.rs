@@ -157,8 +157,8 @@ impl Circle {
                 pe: pe(self.me),
                 turn,
             };
-            post.send(&letter, self.elsewhere.iter().copied())
-                .map_err(Missed::Lost)?;
+            let others = self.elsewhere.iter().copied();
+            post.send(&letter, others, &|| shared.failed()).map_err(Missed::Lost)?;
         }
         self.meeting.meet(self.me, turn, &host).map_err(|missed| match missed {
             Missed::Failed | Missed::Lost(_) => missed,

@@ -117,7 +117,7 @@ impl Shared {
             let layout = &self.group.layout;
             let others = (0..layout.processes()).filter(|&rank| layout.of_rank(rank) != layout.local());
             // One that takes no letters has ended, which its connection tells.
-            let _ = post.send(&Letter::End { pe }, others);
+            let _ = post.send(&Letter::End { pe }, others, &|| self.failed());
         }
         self.rendezvous.end(pe);
     }

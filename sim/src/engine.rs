@@ -124,7 +124,7 @@ impl Engine {
         unsafe { self.0.heaps.replace(pe, offset, bytes, file) }
     }
 
-    /// Undoes [`replace_heap`](Self::replace_heap): the range's pages are what they were.
+    /// Undoes [`replace_heap`](Self::replace_heap): the range has pages of the heap again, with what they had before or zero.
     ///
     /// # Errors
     /// As there.

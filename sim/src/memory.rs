@@ -463,6 +463,49 @@ mod tests {
     }
 
     #[test]
+    fn a_part_of_a_heap_is_a_file_for_a_while() {
+        let files: Arc<[OwnedFd]> = [heap_file(1 << 20).unwrap(), heap_file(1 << 20).unwrap()].into();
+        let mut shared = Config::new(2);
+        shared.heap_bytes = 1 << 20;
+        shared.processes = Some(Processes {
+            local: 0..1,
+            heaps: files,
+        });
+        for heaps in [Heaps::new(2, 1 << 20).unwrap(), Heaps::of(&shared).unwrap()] {
+            let file = heap_file(8192).unwrap();
+            rustix::io::pwrite(&file, &7u64.to_ne_bytes(), 4096).unwrap();
+            let at = |offset: u64| heaps.base(1) as u64 + offset;
+            // SAFETY: inside the heap, which nobody else uses; the file is sealed.
+            unsafe {
+                store(at(8192), 8, 1);
+                store(at(4096 + 16384), 8, 2);
+                heaps.replace(1, 8192, 8192, file.as_fd()).unwrap();
+                assert_eq!((load(at(8192), 8), load(at(12288), 8)), (0, 7));
+                store(at(8200), 8, 9);
+                heaps.restore(1, 8192, 8192).unwrap();
+                assert_eq!((load(at(8200), 8), load(at(12288), 8)), (0, 0));
+                assert_eq!(load(at(4096 + 16384), 8), 2, "what lies beside it stays");
+                for (offset, bytes) in [
+                    (1 << 20, 4096),
+                    ((1 << 20) - 4096, 8192),
+                    (0, 0),
+                    (u64::MAX, 4096),
+                    (100, 4096),
+                ] {
+                    assert!(
+                        heaps.replace(1, offset, bytes, file.as_fd()).is_err(),
+                        "{offset} {bytes}"
+                    );
+                    assert!(heaps.restore(1, offset, bytes).is_err(), "{offset} {bytes}");
+                }
+            }
+            let mut word = [0; 8];
+            rustix::io::pread(&file, &mut word, 8).unwrap();
+            assert_eq!(u64::from_ne_bytes(word), 9);
+        }
+    }
+
+    #[test]
     fn an_address_tells_its_pe() {
         let (memory, at) = memory();
         assert_eq!(memory.heaps.place(at), Some((1, 64)));

@@ -70,8 +70,8 @@ pub(crate) trait Platform: Send + Sync {
     }
 
     /// Undoes [`map_held`](Self::map_held) for all PEs of this process, unless that has been done: the range is the heap's own
-    /// again. Every PE calls it before it goes on to use the range anew, or to map there: for those that come late, the serial
-    /// tells the object from a later one.
+    /// again, with any contents where the heap has been in use before, and zero above. Every PE calls it before it goes on to
+    /// use the range anew, or to map there: for those that come late, the serial tells the object from a later one.
     fn unmap(&self, serial: u64) -> Result<(), Error> {
         let _ = serial;
         Ok(())

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::rendezvous::{Host, Missed, Rendezvous};
-use crate::{Backend, CollectiveError, HeapError, Pe, RegisterError, TeamError, UserMemory, World};
+use crate::{Backend, CollectiveError, ConfigError, HeapError, Pe, RegisterError, TeamError, UserMemory, World};
 use crate::{collective_launch, launch};
 use shmem::fault::FaultKind;
 use shmem::prelude::*;
@@ -476,5 +476,26 @@ fn registered_memory_is_reached_from_other_processes() {
             }
             pe.barrier_all()
         }));
+    }
+}
+
+#[test]
+fn numbers_of_pes_that_make_no_world_are_told_everywhere() {
+    let results = in_processes(&[1, 0, 2], 10.0, |pe| pe.barrier_all());
+    assert!(
+        matches!(results[1], Err(Error::Config(ConfigError::NoPes))),
+        "{results:?}"
+    );
+    for result in [&results[0], &results[2]] {
+        let Err(Error::PeerFailed { pe: 1, cause }) = result else {
+            panic!("{results:?}")
+        };
+        assert!(cause.contains("a World of 0 PEs"), "{cause}");
+    }
+    for result in in_processes(&[1000, 25], 10.0, |pe| pe.barrier_all()) {
+        assert!(
+            matches!(result, Err(Error::Config(ConfigError::TooManyPes { asked: 1025 }))),
+            "{result:?}"
+        );
     }
 }
