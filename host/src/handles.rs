@@ -4,6 +4,7 @@ use crate::launch::Stale;
 use crate::site::Site;
 use rustc_hash::{FxHashMap, FxHashSet};
 use shmem::{Region, Serial};
+use std::cell::Cell;
 
 /// The live objects of one PE, by serial.
 #[derive(Debug)]
@@ -16,11 +17,16 @@ pub(crate) struct Handles {
     sites: FxHashMap<Serial, Site>,
     local: FxHashMap<Serial, Region>,
     teams: FxHashSet<Serial>,
+    /// Regions that have passed since the objects last changed, each where its serial says: launches name the same ones again.
+    passed: [Cell<Option<Region>>; PASSED],
 }
+
+/// Regions that are remembered.
+const PASSED: usize = 16;
 
 impl Handles {
     pub(crate) fn new(world: u32, pe: u32, pes: u32) -> Self {
-        let (symmetric, sites, local, teams) = Default::default();
+        let (symmetric, sites, local, teams, passed) = Default::default();
         Self {
             world,
             pe,
@@ -29,6 +35,7 @@ impl Handles {
             sites,
             local,
             teams,
+            passed,
         }
     }
 
@@ -59,6 +66,7 @@ impl Handles {
     }
 
     pub(crate) fn remove(&mut self, object: Region) {
+        self.passed = Default::default();
         match object {
             Region::Symmetric { serial, .. } => {
                 self.sites.remove(&serial);
@@ -71,6 +79,16 @@ impl Handles {
 
     /// Whether the region lies inside the object that it was made for, and that is live. One without bytes can do no harm.
     pub(crate) fn check(&self, region: Region) -> Result<(), Stale> {
+        let (Region::Symmetric { serial, .. } | Region::Global { serial, .. } | Region::Team { serial }) = region;
+        let passed = &self.passed[serial.number() as usize % PASSED];
+        if passed.get() != Some(region) {
+            self.look_up(region)?;
+            passed.set(Some(region));
+        }
+        Ok(())
+    }
+
+    fn look_up(&self, region: Region) -> Result<(), Stale> {
         let (live, serial) = match region {
             Region::Symmetric { serial, .. } => (&self.symmetric, serial),
             Region::Global { serial, .. } => (&self.local, serial),

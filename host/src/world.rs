@@ -370,8 +370,12 @@ where
 
 /// Brings failures of other processes here, and those of this process's kernels to others, while `run` lasts.
 fn watch_processes(shared: &Shared, stop: &AtomicBool) {
+    let mut seen = false;
     while !stop.load(Ordering::Acquire) && !shared.learn_failure() {
-        if let Some((pe, cause)) = shared.platform.failure() {
+        // The PE's own thread knows more of a kernel's failure, if it looks.
+        if let Some((pe, cause)) = shared.platform.failure()
+            && std::mem::replace(&mut seen, true)
+        {
             shared.fail(pe.unwrap_or(shared.group.layout.local().start), cause);
         }
         thread::park_timeout(LOOK);
