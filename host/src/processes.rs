@@ -75,7 +75,9 @@ pub enum ProcessError {
     },
     /// Two processes use one device, and nothing makes their kernels run at the same time.
     #[error(
-        "processes {first} and {second} both use {device}: kernels of two processes take turns there, so that one that waits          for the other never ends: give each process a device of its own (CUDA_VISIBLE_DEVICES by local rank), or run          several PEs in one process (SHMEM_NPES), or start MPS (nvidia-cuda-mps-control -d)"
+        "processes {first} and {second} both use {device}: kernels of two processes take turns there, so that one that waits \
+         for the other never ends: give each process a device of its own (CUDA_VISIBLE_DEVICES by local rank), or run \
+         several PEs in one process (SHMEM_NPES), or start MPS (nvidia-cuda-mps-control -d)"
     )]
     SameDevice {
         /// A rank.
