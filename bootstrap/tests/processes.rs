@@ -455,13 +455,16 @@ fn a_stopped_process_is_found_by_the_time_limit() {
                 .env("SHMEM_SIZE", "3")
                 .env("SHMEM_ROOT", &name);
         });
-        let mut frozen = children.remove(stopped);
-        let mut text = String::new();
-        while !text.contains("up") {
-            let mut byte = [0];
-            frozen.stdout.as_mut().unwrap().read_exact(&mut byte).unwrap();
-            text.push(byte[0].into());
+        // All of them: one that has not heard that all have come waits as long as it may for joining.
+        for child in &mut children {
+            let mut text = String::new();
+            while !text.contains("up") {
+                let mut byte = [0];
+                child.stdout.as_mut().unwrap().read_exact(&mut byte).unwrap();
+                text.push(byte[0].into());
+            }
         }
+        let mut frozen = children.remove(stopped);
         let pid = frozen.id().to_string();
         assert!(Command::new("kill").args(["-STOP", &pid]).status().unwrap().success());
         let when = Instant::now();
