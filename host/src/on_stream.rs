@@ -115,10 +115,21 @@ impl<T: Pod> From<&Buf<T>> for Here<T> {
 }
 
 impl<T> Here<T> {
-    fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         match self {
             Self::Symmetric(slice) => slice.len(),
             Self::Local(slice) => slice.len(),
+        }
+    }
+
+    /// What it names.
+    pub(crate) fn regions(&self, visit: &mut dyn FnMut(Region))
+    where
+        T: Pod,
+    {
+        match self {
+            Self::Symmetric(slice) => slice.regions(visit),
+            Self::Local(slice) => slice.regions(visit),
         }
     }
 }

@@ -83,6 +83,8 @@ pub(crate) enum Memory {
     Symmetric(u64),
     /// Device memory, by address.
     Local(u64),
+    /// Host memory, by address.
+    Host(u64),
     /// The block of a team.
     Team(u32),
 }
@@ -329,9 +331,11 @@ impl Session {
 
     /// Frees dropped device memory that no stream uses any more.
     pub(crate) fn sweep(&self) {
-        for memory in self.take_unused(|memory| matches!(memory, Memory::Local(_))) {
-            if let Memory::Local(address) = memory {
-                self.device.free(address);
+        for memory in self.take_unused(|memory| matches!(memory, Memory::Local(_) | Memory::Host(_))) {
+            match memory {
+                Memory::Local(address) => self.device.free(address),
+                Memory::Host(address) => self.device.free_host(address),
+                Memory::Symmetric(_) | Memory::Team(_) => {}
             }
         }
     }

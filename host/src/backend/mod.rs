@@ -130,6 +130,15 @@ pub(crate) trait Device {
     /// Frees what `alloc` returned; no stream uses it.
     fn free(&self, address: u64);
 
+    /// Host memory that streams copy from and to, zero, aligned to a page.
+    fn alloc_host(&self, bytes: u64) -> Result<u64, Error>;
+
+    /// Frees what `alloc_host` returned; no stream uses it.
+    fn free_host(&self, address: u64);
+
+    /// Enqueues a copy between device memory and memory of `alloc_host`, of at least a byte.
+    fn copy(&self, stream: StreamId, device: u64, host: u64, bytes: u64, to_host: bool) -> Result<(), Error>;
+
     /// Copies to the host; stream 0 has drained.
     fn read(&self, address: u64, into: &mut [u8], watch: &Watch<'_>) -> Result<(), Halt>;
 

@@ -135,7 +135,7 @@ impl Session {
     }
 
     /// Checks that what the arguments name is this PE's, and live.
-    pub(super) fn check_handles(
+    pub(crate) fn check_handles(
         &self,
         kernel: &str,
         regions: impl FnOnce(&mut dyn FnMut(Region)),

@@ -35,6 +35,8 @@ pub(super) struct CudaDevice {
     service: CUstream,
     pool: CUmemoryPool,
     buffers: RefCell<HashSet<u64>>,
+    /// Host memory, likewise.
+    pinned: RefCell<HashSet<u64>>,
     /// Calls of `back`; the first was the World's.
     backed: Cell<u64>,
     functions: RefCell<Vec<Function>>,
@@ -65,6 +67,7 @@ impl CudaDevice {
             service: ptr::null_mut(),
             pool: ptr::null_mut(),
             buffers: RefCell::default(),
+            pinned: RefCell::default(),
             backed: Cell::new(1),
             functions: RefCell::default(),
             graphs: RefCell::default(),
@@ -186,6 +189,37 @@ impl Device for CudaDevice {
             // SAFETY: from this PE's pool, and no stream uses it. In order on one stream, so that nothing waits.
             let _ = unsafe { self.driver().cuMemFreeAsync(Address(address), self.service) };
         }
+    }
+
+    fn alloc_host(&self, bytes: u64) -> Result<u64, Error> {
+        let (bytes, mut host) = (bytes.max(1) as usize, ptr::null_mut());
+        let portable = cudarc::driver::sys::CU_MEMHOSTALLOC_PORTABLE;
+        // SAFETY: a context is current.
+        unsafe { self.driver().cuMemHostAlloc(out(&mut host), bytes, portable) }?;
+        // SAFETY: fresh memory of that size.
+        unsafe { ptr::write_bytes(host.cast::<u8>(), 0, bytes) };
+        self.pinned.borrow_mut().insert(host as u64);
+        Ok(host as u64)
+    }
+
+    fn free_host(&self, address: u64) {
+        if self.pinned.borrow_mut().remove(&address) {
+            // SAFETY: allocated above, and no stream uses it. A refusal means that the context is lost.
+            let _ = unsafe { self.driver().cuMemFreeHost(address as *mut c_void) };
+        }
+    }
+
+    fn copy(&self, stream: StreamId, device: u64, host: u64, bytes: u64, to_host: bool) -> Result<(), Error> {
+        let (driver, stream, host) = (self.driver(), self.stream(stream), host as *mut c_void);
+        // SAFETY: live memory of that many bytes on both sides, which the caller keeps until the stream has drained.
+        unsafe {
+            if to_host {
+                driver.cuMemcpyDtoHAsync_v2(host, Address(device), bytes as usize, stream)?;
+            } else {
+                driver.cuMemcpyHtoDAsync_v2(Address(device), host, bytes as usize, stream)?;
+            }
+        }
+        Ok(())
     }
 
     fn read(&self, address: u64, into: &mut [u8], _watch: &Watch<'_>) -> Result<(), Halt> {
@@ -437,6 +471,10 @@ impl Drop for CudaDevice {
         for address in self.buffers.take() {
             // SAFETY: from this PE's pool, and no kernel runs any more.
             let _ = unsafe { self.driver().cuMemFreeAsync(Address(address), self.service) };
+        }
+        for address in self.pinned.take() {
+            // SAFETY: as above.
+            let _ = unsafe { self.driver().cuMemFreeHost(address as *mut c_void) };
         }
         if !self.pool.is_null() {
             // SAFETY: this PE's, and nothing of it is in use any more.

@@ -209,6 +209,19 @@ impl SimDevice {
         }
     }
 
+    fn buffer(&self, bytes: u64) -> Result<u64, HeapError> {
+        let buffer = Buffer::new(bytes).ok_or_else(|| HeapError::OutOfMemory {
+            pe: self.pe,
+            asked: bytes,
+            free: 0,
+            total: 0,
+            device: self.name(),
+        })?;
+        let address = buffer.address();
+        self.buffers.borrow_mut().insert(address, buffer);
+        Ok(address)
+    }
+
     fn submit(&self, stream: StreamId, job: KernelJob) -> Result<(), Error> {
         let submitted = self.sim.engine.submit(self.pe, self.stream(stream), job);
         submitted.map_err(|failure| self.error(failure))
@@ -250,17 +263,39 @@ impl Device for SimDevice {
         Ok(())
     }
 
+    fn alloc_host(&self, bytes: u64) -> Result<u64, Error> {
+        Ok(self.buffer(bytes)?)
+    }
+
+    fn free_host(&self, address: u64) {
+        self.buffers.borrow_mut().remove(&address);
+    }
+
+    fn copy(&self, stream: StreamId, device: u64, host: u64, bytes: u64, to_host: bool) -> Result<(), Error> {
+        let (from, to) = if to_host { (device, host) } else { (host, device) };
+        let job = KernelJob {
+            name: "a copy between host and device",
+            symbol: "",
+            place: (file!(), line!()),
+            grid: [1; 3],
+            block: [1; 3],
+            shared_bytes: 0,
+            cluster: 1,
+            collective: false,
+            lane: Arc::new(move || {
+                let mut data = vec![0; bytes as usize];
+                // SAFETY: live memory of that many bytes on both sides, which the caller keeps until the stream has drained.
+                unsafe {
+                    load(from, &mut data);
+                    store(to, &data);
+                }
+            }),
+        };
+        self.submit(stream, job)
+    }
+
     fn alloc(&self, bytes: u64, _watch: &Watch<'_>) -> Result<u64, Halt> {
-        let buffer = Buffer::new(bytes).ok_or_else(|| HeapError::OutOfMemory {
-            pe: self.pe,
-            asked: bytes,
-            free: 0,
-            total: 0,
-            device: self.name(),
-        })?;
-        let address = buffer.address();
-        self.buffers.borrow_mut().insert(address, buffer);
-        Ok(address)
+        Ok(self.buffer(bytes)?)
     }
 
     fn free(&self, address: u64) {

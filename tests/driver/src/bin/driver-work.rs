@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 use cudarc::driver::sys;
-use shmem_host::{Error, HeapError, Pe, RegisterError, UserMemory, World};
+use shmem_host::{Buf, Error, HeapError, Pe, Pinned, RegisterError, UserMemory, World};
 use std::mem::MaybeUninit;
 
 fn main() -> Result<()> {
@@ -28,6 +28,14 @@ fn work(pe: &Pe) -> Result<()> {
     let own = pe.buffer::<f32>(100)?;
     own.write(&[1.5; 100])?;
     ensure!(own.to_vec()? == [1.5; 100], "a buffer lost what was written");
+    let mut host = pe.pinned::<f32>(100)?;
+    host.fill(2.5);
+    let host = side_copy(pe, host, &own)?;
+    ensure!(
+        *host == [2.5; 100] && own.to_vec()? == [2.5; 100],
+        "a stream's copy lost something"
+    );
+    drop(pe.stream().copy_to_host(host, &own)?);
     pe.barrier_all()?;
     ensure!(words.read(999)? == u64::from(pe.id()), "the heap lost what was written");
     let side = pe.new_stream()?;
@@ -41,6 +49,14 @@ fn work(pe: &Pe) -> Result<()> {
     pe.alloc::<u32>(1)?.write(&[7])?;
     pe.barrier_all()?;
     Ok(())
+}
+
+/// To the device and back, on a stream of its own.
+fn side_copy(pe: &Pe, host: Pinned<f32>, device: &Buf<f32>) -> Result<Pinned<f32>> {
+    let side = pe.new_stream()?;
+    let mut host = side.copy_from_host(device, host)?.wait()?;
+    host.fill(0.0);
+    Ok(side.copy_to_host(host, device)?.wait()?)
 }
 
 /// More than a device has: refused on every PE, and nothing else is.
