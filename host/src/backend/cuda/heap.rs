@@ -245,8 +245,11 @@ impl Heap {
                 cause: cause.to_string(),
             })?);
         }
-        let (offset, _chunks) = (at.offset, chunks);
-        self.registered().insert(at.serial, Registered { offset, _chunks });
+        let registered = Registered {
+            offset: at.offset,
+            _chunks: chunks,
+        };
+        self.registered().insert(at.serial, registered);
         Ok(())
     }
 
