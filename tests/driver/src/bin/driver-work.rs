@@ -94,11 +94,11 @@ fn own_memory(pe: &Pe, handle_types: sys::CUmemAllocationHandleType) -> Result<u
     };
     // SAFETY: as the manual has it: a range is reserved, filled with new memory as a whole, and opened.
     unsafe {
-        sys::cuMemAddressReserve(&mut address, OWN, 0, 0, 0).result()?;
-        sys::cuMemCreate(&mut handle, OWN, &prop, 0).result()?;
+        sys::cuMemAddressReserve(&raw mut address, OWN, 0, 0, 0).result()?;
+        sys::cuMemCreate(&raw mut handle, OWN, &raw const prop, 0).result()?;
         sys::cuMemMap(address, OWN, 0, handle, 0).result()?;
         sys::cuMemRelease(handle).result()?;
-        sys::cuMemSetAccess(address, OWN, &access, 1).result()?;
+        sys::cuMemSetAccess(address, OWN, &raw const access, 1).result()?;
     }
     Ok(address)
 }
