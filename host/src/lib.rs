@@ -98,6 +98,7 @@ pub use on_stream::{Here, StreamAction, StreamError, StreamWait};
 pub use pe::Pe;
 pub use processes::ProcessError;
 pub use shmem_bootstrap::BootstrapError;
+pub use shmem_sim::Path as SimPath;
 pub use site::Site;
 pub use stream::Stream;
 pub use team::{Team, TeamError};

@@ -11,6 +11,7 @@ use crate::panics;
 use crate::simulator::Simulator;
 use crate::world::World;
 use std::mem::ManuallyDrop;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{self, SyncSender};
@@ -51,6 +52,7 @@ pub struct Engine(Arc<Handle>);
 struct Handle {
     desk: Arc<Desk>,
     heaps: Arc<Heaps>,
+    node_pes: u32,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -74,6 +76,7 @@ impl Engine {
     /// No PEs or too many, heaps that are too small or can't be mapped, `SHMEM_SIM_STACK` that is no size.
     pub fn new(config: Config) -> Result<Self, SimError> {
         config.check()?;
+        let (_, node_pes) = config.path_and_node()?;
         panics::install_hook();
         let desk = Arc::new(Desk::new(config.pes, config.local()));
         let heaps = Arc::new(Heaps::of(&config)?);
@@ -86,6 +89,7 @@ impl Engine {
         let engine = Self(Arc::new(Handle {
             desk,
             heaps,
+            node_pes,
             thread: Some(thread),
         }));
         match made.recv() {
@@ -103,6 +107,17 @@ impl Engine {
     pub fn heap(&self, pe: u32) -> *mut u8 {
         self.check(pe);
         self.0.heaps.base(pe)
+    }
+
+    /// The PEs that a PE reaches by load and store, itself among them.
+    ///
+    /// # Panics
+    /// The PE does not exist.
+    #[track_caller]
+    pub fn node(&self, pe: u32) -> Range<u32> {
+        self.check(pe);
+        let start = pe / self.0.node_pes * self.0.node_pes;
+        start..(start + self.0.node_pes).min(self.0.heaps.pes())
     }
 
     /// Makes another stream for a PE.

@@ -97,7 +97,7 @@ pub fn pass_on(team: Team, x: SymSlice<u32>, value: u32) {
 #[cfg(not(target_arch = "nvptx64"))]
 mod host {
     use super::*;
-    use crate::suite::Case;
+    use crate::suite::{Case, full_or_little};
     use anyhow::{bail, ensure};
     use shmem_host::{Error, LaunchError, Pe, Stale, TeamError, collective_launch, launch};
 
@@ -209,7 +209,7 @@ mod host {
     fn streams(pe: &Pe) -> anyhow::Result<()> {
         let (row, column) = pe.world().split_2d(2)?;
         let x = pe.alloc::<u32>(1)?;
-        for round in 0..10 {
+        for round in 0..full_or_little(10, 3) {
             for (team, by) in [(&row, 1), (&column, 100)] {
                 launch!(pe, pass_on<<<1, 32>>>(team, &x, round * 1000 + by * (team.my_pe() + 1)))?;
                 pe.stream().barrier(team)?;
@@ -227,7 +227,7 @@ mod host {
 
     fn many(pe: &Pe) -> anyhow::Result<()> {
         let n = pe.n();
-        for round in 0..200 {
+        for round in 0..full_or_little(200, 8) {
             let team = pe.world().split_strided(round % n, 1, 1 + (n - 1 - round % n) / 2)?;
             if let Some(team) = &team {
                 pe.stream().barrier(team)?;

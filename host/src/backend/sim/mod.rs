@@ -17,6 +17,7 @@ use shmem_sim::{Config, Engine, Failure, KernelJob, Processes, SimError};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ffi::c_void;
+use std::ops::Range;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,6 +52,7 @@ impl Sim {
         let mut config = Config::new(pes);
         config.seed = settings.seed;
         config.check = settings.check;
+        config.path = settings.path;
         config.heap_bytes = heap_bytes;
         config.time_limit = settings.time_limit;
         if group.processes().is_some() {
@@ -90,6 +92,10 @@ impl Platform for Sim {
 
     fn pes(&self) -> u32 {
         self.pes
+    }
+
+    fn node(&self, pe: u32) -> Range<u32> {
+        self.engine.node(pe)
     }
 
     fn heap_bytes(&self) -> u64 {
