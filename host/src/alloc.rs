@@ -48,9 +48,11 @@ impl Session {
         let what = || format!("memory for {} bytes of symmetric heap", placed.bytes);
         self.watched(self.shared.time_limit, &what, |watch| {
             self.device.back(placed.end(), watch)?;
+            let address = self.device.heap_base() + placed.offset;
+            self.device.reused(address, placed.bytes);
             match placed.used {
                 0 => Ok(()),
-                used => self.device.zero(self.device.heap_base() + placed.offset, used, watch),
+                used => self.device.zero(address, used, watch),
             }
         })
     }

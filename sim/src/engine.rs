@@ -1,5 +1,6 @@
 //! A world of simulated PEs as its host threads see it.
 
+use crate::check::HostAccess;
 use crate::config::{Config, SimError};
 use crate::desk::Desk;
 use crate::failure::Failure;
@@ -12,6 +13,7 @@ use crate::simulator::Simulator;
 use crate::world::World;
 use std::mem::ManuallyDrop;
 use std::ops::Range;
+use std::panic::Location;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{self, SyncSender};
@@ -78,7 +80,7 @@ impl Engine {
         config.check()?;
         let (_, node_pes) = config.path_and_node()?;
         panics::install_hook();
-        let desk = Arc::new(Desk::new(config.pes, config.local()));
+        let desk = Arc::new(Desk::new(config.pes, config.local(), config.checked()));
         let heaps = Arc::new(Heaps::of(&config)?);
         let (ready, made) = mpsc::sync_channel(1);
         let (thread_desk, thread_heaps) = (Arc::clone(&desk), Arc::clone(&heaps));
@@ -183,6 +185,66 @@ impl Engine {
         self.0.desk.unblock(pe);
     }
 
+    /// Says that these PEs' host threads have met, and are let go: what each did before comes before what any of them does
+    /// from now on. As [`release`](Self::release) for each of them.
+    ///
+    /// # Panics
+    /// One of them does not exist.
+    #[track_caller]
+    pub fn met(&self, pes: &[u32]) {
+        pes.iter().for_each(|&pe| self.check(pe));
+        self.0.desk.met(pes);
+    }
+
+    /// Says that the PE's host knows, without a [`wait`](Self::wait), that what it launched on the stream up to some time
+    /// ago has ended.
+    ///
+    /// # Panics
+    /// The PE does not exist.
+    #[track_caller]
+    pub fn passed(&self, pe: u32, stream: StreamId) {
+        self.check(pe);
+        self.0.desk.passed(pe, stream.0);
+    }
+
+    /// Says that the PE's host reads (or writes) `bytes` bytes of its PE's memory, in the line `at`. A bug in the order of
+    /// that and what kernels do fails the world once the simulator goes on: see [`settle`](Self::settle).
+    ///
+    /// # Panics
+    /// The PE does not exist.
+    #[track_caller]
+    pub fn host_access(&self, pe: u32, write: bool, address: u64, bytes: u64, at: &'static Location<'static>) {
+        self.check(pe);
+        self.0.desk.access(HostAccess {
+            pe,
+            write,
+            address,
+            bytes,
+            at,
+        });
+    }
+
+    /// Says that memory is given out anew: what was done to it before is of no interest any more.
+    pub fn reused(&self, address: u64, bytes: u64) {
+        self.0.desk.reused(address, bytes);
+    }
+
+    /// Waits until everything that hosts did so far has been looked at.
+    ///
+    /// # Errors
+    /// The world has failed, or does now.
+    ///
+    /// # Panics
+    /// The PE does not exist.
+    #[track_caller]
+    pub fn settle(&self, pe: u32) -> Result<(), Failure> {
+        self.check(pe);
+        self.0
+            .desk
+            .settle(pe)
+            .map_or(Ok(()), |failure| Err(failure.seen_by(pe)))
+    }
+
     /// Says that the PE's host thread has ended: it submits nothing more.
     ///
     /// # Panics
@@ -260,7 +322,7 @@ pub(crate) fn run_here(config: &Config, jobs: impl Iterator<Item = KernelJob>) -
     };
     config.check().map_err(unmade)?;
     panics::install_hook();
-    let desk = Arc::new(Desk::new(config.pes, 0..config.pes));
+    let desk = Arc::new(Desk::new(config.pes, 0..config.pes, config.checked()));
     let heaps = Arc::new(Heaps::new(config.pes, config.heap_bytes).map_err(unmade)?);
     let _watch = overflow::Watch::new().map_err(unmade)?;
     let world = World::new(config, Arc::clone(&heaps)).map_err(unmade)?;

@@ -1,6 +1,7 @@
 //! A launch under way: which of its blocks are resident, and which of its lanes runs next.
 
 use crate::block::{Block, Home};
+use crate::check::{Clock, LaunchId};
 use crate::cluster::Cluster;
 use crate::desk;
 use crate::kernel::{Kernel, LaneBody};
@@ -40,6 +41,8 @@ pub(crate) struct Part {
     issued: Cell<u64>,
     /// The end has been told.
     told: Cell<bool>,
+    /// Its name for the checker, and what it knows at its beginning.
+    begins: Option<(LaunchId, Clock)>,
 }
 
 impl Part {
@@ -155,6 +158,7 @@ impl Launch {
             left: Cell::new(kernel.blocks()),
             issued: Cell::new(0),
             told: Cell::new(false),
+            begins: world.check.as_ref().map(|check| check.launch_begins(pe, stream)),
         });
         let launch = Self {
             kernel,
@@ -209,7 +213,11 @@ impl Launch {
                 rank: (made % per_part) as u32,
             };
             let Part {
-                body, grid, cluster, ..
+                body,
+                grid,
+                cluster,
+                begins,
+                ..
             } = &self.parts[part];
             // Blocks begin in the order of their ranks, and so do those of a cluster.
             let mut cluster = cluster.borrow_mut();
@@ -217,7 +225,15 @@ impl Launch {
                 *cluster = Cluster::new(self.kernel.cluster);
             }
             let body = Arc::clone(body);
-            let block = Block::new(&self.world, &self.queue, self.kernel, home, body, (&cluster, grid));
+            let block = Block::new(
+                &self.world,
+                &self.queue,
+                self.kernel,
+                home,
+                body,
+                (&cluster, grid),
+                begins.as_ref(),
+            );
             // Only the blocks of a collective launch are all resident, and may wait for each other.
             if self.collective {
                 grid.add(&block);
@@ -251,6 +267,9 @@ impl Launch {
             parts.for_each(|part| {
                 if let Some(timeline) = &self.world.timeline {
                     timeline.kernel_ended(part.pe, part.stream);
+                }
+                if let (Some(check), Some((launch, _))) = (&self.world.check, &part.begins) {
+                    check.launch_ended(*launch);
                 }
                 ended(part);
             });

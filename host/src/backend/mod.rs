@@ -7,6 +7,7 @@ pub(crate) mod cuda;
 pub(crate) mod sim;
 
 use crate::Error;
+use shmem::hook::At;
 use shmem::state::GRID_SLOTS;
 use shmem::{BlockBounds, Images, Kernel};
 use std::ffi::c_void;
@@ -73,11 +74,21 @@ pub(crate) trait Device {
     /// Frees what `alloc` returned; no stream uses it.
     fn free(&self, address: u64);
 
-    /// Copies to the host; stream 0 has drained.
-    fn read(&self, address: u64, into: &mut [u8], watch: &Watch<'_>) -> Result<(), Halt>;
+    /// Copies to the host, for the line `at`; stream 0 has drained.
+    fn read(&self, address: u64, into: &mut [u8], at: At, watch: &Watch<'_>) -> Result<(), Halt>;
 
     /// Copies to the device; no stream uses the memory.
-    fn write(&self, address: u64, from: &[u8], watch: &Watch<'_>) -> Result<(), Halt>;
+    fn write(&self, address: u64, from: &[u8], at: At, watch: &Watch<'_>) -> Result<(), Halt>;
+
+    /// Memory of the PE's heap is given out anew.
+    fn reused(&self, address: u64, bytes: u64) {
+        let _ = (address, bytes);
+    }
+
+    /// Returns what is only found out now about what the PE's host has done.
+    fn settle(&self) -> Result<(), Error> {
+        Ok(())
+    }
 
     fn new_stream(&self) -> Result<StreamId, Error>;
 

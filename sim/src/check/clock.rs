@@ -3,6 +3,7 @@
 //! A lane counts epochs, and every event of its has one. Lanes that meet go on with the same epoch, so that what all of a
 //! block's threads know of another block is mostly a single run, and shared by all of them.
 
+use super::ends::Ends;
 use std::rc::Rc;
 
 /// A thread of a block of a launch.
@@ -337,6 +338,19 @@ impl Done {
         }
     }
 
+    fn retain(&mut self, keeps: impl Fn(u32) -> bool) {
+        let of_others = |run: &Run| !keeps(run.block);
+        if !self.list().iter().any(|(_, set)| set.runs().iter().any(of_others)) {
+            return;
+        }
+        let kept = self
+            .list()
+            .iter()
+            .map(|(channel, set)| (*channel, set.of_blocks(&keeps)));
+        let kept: Vec<_> = kept.filter(|(_, set)| set.0.is_some()).collect();
+        self.0 = (!kept.is_empty()).then(|| Rc::new(kept));
+    }
+
     pub(crate) fn join(&mut self, other: &Self) {
         if self.0.is_none() {
             self.clone_from(other);
@@ -348,16 +362,27 @@ impl Done {
     }
 }
 
-/// What somebody knows to come before: events of lanes, and operations that have taken effect.
+/// What somebody knows to come before: events of lanes, operations that have taken effect, and launches that have ended.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Clock {
     pub(crate) seen: Set,
     pub(crate) done: Done,
+    pub(crate) ends: Ends,
 }
 
 impl Clock {
     pub(crate) fn is_empty(&self) -> bool {
-        self.seen.0.is_none() && self.done.0.is_none()
+        self.seen.0.is_none() && self.done.0.is_none() && self.ends.is_empty()
+    }
+
+    pub(crate) fn same(&self, other: &Self) -> bool {
+        self.seen.same(&other.seen) && self.done.same(&other.done) && self.ends.same(&other.ends)
+    }
+
+    /// Keeps what is of these blocks.
+    pub(crate) fn retain(&mut self, keeps: impl Fn(u32) -> bool) {
+        self.seen = self.seen.of_blocks(&keeps);
+        self.done.retain(&keeps);
     }
 
     pub(crate) fn join(&mut self, other: &Self) {
@@ -365,6 +390,7 @@ impl Clock {
             self.seen = self.seen.join(&other.seen);
         }
         self.done.join(&other.done);
+        self.ends.join(&other.ends);
     }
 }
 
