@@ -81,18 +81,19 @@ fn with_host(inner: &Inner, old: &Access, made: &Access) -> Option<(BugKind, Str
             old.at, made.at
         )
     };
-    let kind = match (host.what.writes(), other.what.writes()) {
-        (false, true) if host.lane == made.lane => BugKind::Unordered,
-        (true, true) => BugKind::WriteConflict,
-        _ if host.lane == made.lane || other.what.writes() => BugKind::BufferReused,
-        _ => BugKind::Unordered,
-    };
-    let what = match (host.what.writes(), other.what.writes()) {
-        (false, _) => format!(
-            "the host of PE {at} may read too early or too late: nothing orders that and the {name} of PE {from}"
+    let (kind, what) = match (host.what.writes(), other.what.writes()) {
+        (false, _) => (
+            BugKind::Unordered,
+            format!("the host of PE {at} reads, and PE {from} writes there by {name}: nothing says which comes first"),
         ),
-        (true, true) => format!("the host of PE {at} writes what PE {from} writes too, in no order"),
-        (true, false) => format!("the host of PE {at} writes what PE {from} reads, in no order"),
+        (true, true) => (
+            BugKind::WriteConflict,
+            format!("the host of PE {at} writes, and PE {from} too, by {name}: nothing says which comes first"),
+        ),
+        (true, false) => (
+            BugKind::Unordered,
+            format!("the host of PE {at} writes, and PE {from} reads there by {name}: nothing says which comes first"),
+        ),
     };
     Some((kind, what, fix))
 }

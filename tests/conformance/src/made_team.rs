@@ -208,18 +208,16 @@ mod host {
 
     fn streams(pe: &Pe) -> anyhow::Result<()> {
         let (row, column) = pe.world().split_2d(2)?;
-        let x = pe.alloc::<u32>(1)?;
+        let x = pe.alloc::<u32>(2)?;
         for round in 0..full_or_little(10, 3) {
-            for (team, by) in [(&row, 1), (&column, 100)] {
-                launch!(pe, pass_on<<<1, 32>>>(team, &x, round * 1000 + by * (team.my_pe() + 1)))?;
+            for (i, team, by) in [(0, &row, 1), (1, &column, 100)] {
+                launch!(pe, pass_on<<<1, 32>>>(team, x.part(i..=i)?, round * 1000 + by * (team.my_pe() + 1)))?;
                 pe.stream().barrier(team)?;
                 let left = (team.my_pe() + team.n_pes() - 1) % team.n_pes();
-                let (got, expected) = (x.read(0)?, round * 1000 + by * (left + 1));
+                let (got, expected) = (x.read(i)?, round * 1000 + by * (left + 1));
                 ensure!(got == expected, "round {round}, {team:?}: {got}, expected {expected}");
-                // Nobody's next put comes before this read.
+                // The left member's next put comes behind this read.
                 pe.stream().sync(team)?;
-                pe.stream().synchronize()?;
-                pe.barrier_all()?;
             }
         }
         Ok(())
