@@ -186,7 +186,9 @@ impl Desk {
     pub(crate) fn met(&self, pes: &[u32]) {
         let mut state = self.lock();
         state.note(|| HostEvent::Met(pes.to_vec()));
-        pes.iter().for_each(|&pe| state.hosts[pe as usize].unblock());
+        for &pe in pes {
+            state.hosts[pe as usize].unblock();
+        }
         self.tell_simulator(&state);
     }
 

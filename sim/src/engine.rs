@@ -192,7 +192,9 @@ impl Engine {
     /// One of them does not exist.
     #[track_caller]
     pub fn met(&self, pes: &[u32]) {
-        pes.iter().for_each(|&pe| self.check(pe));
+        for &pe in pes {
+            self.check(pe);
+        }
         self.0.desk.met(pes);
     }
 

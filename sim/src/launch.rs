@@ -198,7 +198,7 @@ impl Launch {
         let Some(draw) = several
             .then(|| rng.choose(&self.world.choices, Sequence::Warps))
             .flatten()
-            .filter(|draw| draw % 2 == 0)
+            .filter(|draw| draw.is_multiple_of(2))
         else {
             return;
         };
@@ -206,7 +206,7 @@ impl Launch {
         let first = (draw >> 1) as usize % self.parts.len();
         for (index, part) in self.parts.iter().enumerate() {
             let draw = rng.next();
-            if index != first && draw % 2 == 0 {
+            if index != first && draw.is_multiple_of(2) {
                 part.held.set(1 + (draw >> 1) as u32 % MOST_HELD);
             }
         }
