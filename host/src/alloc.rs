@@ -108,6 +108,7 @@ impl Session {
         self.watched(self.shared.time_limit, &what, |watch| {
             self.device.back(placed.end(), watch)?;
             let address = self.device.heap_base() + placed.offset;
+            self.device.reused(address, placed.bytes);
             match placed.used {
                 _ if !request.zero => self.device.taint(address, placed.bytes),
                 0 => {}

@@ -13,6 +13,7 @@ use shmem::{Global, IntoArg, Pod, Region, Serial, Sym, SymSlice, bytemuck};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
+use std::panic::Location;
 use std::rc::Rc;
 
 /// A host read or write that does not lie inside its buffer.
@@ -64,14 +65,18 @@ impl<T: Pod> Elements<T> {
         self.len as u64 * size_of::<T>() as u64
     }
 
+    #[track_caller]
     fn read(&self, start: usize, into: &mut [T]) -> Result<(), Error> {
+        let at = Location::caller();
         let address = self.range(start, into.len())?;
-        self.copy(|session, watch| session.device.read(address, bytemuck::cast_slice_mut(into), watch))
+        self.copy(|session, watch| session.device.read(address, bytemuck::cast_slice_mut(into), at, watch))
     }
 
+    #[track_caller]
     fn write(&self, start: usize, from: &[T]) -> Result<(), Error> {
+        let at = Location::caller();
         let address = self.range(start, from.len())?;
-        self.copy(|session, watch| session.device.write(address, bytemuck::cast_slice(from), watch))
+        self.copy(|session, watch| session.device.write(address, bytemuck::cast_slice(from), at, watch))
     }
 
     fn bounds(&self, range: impl RangeBounds<usize>) -> Result<(usize, usize), Error> {
@@ -165,6 +170,7 @@ macro_rules! buffer_methods {
             ///
             /// # Errors
             /// [`Error::Range`] where there is no such element; any error of a kernel on the stream.
+            #[track_caller]
             pub fn read(&self, i: usize) -> Result<T, Error> {
                 let mut one = [T::zeroed()];
                 self.elements.read(i, &mut one)?;
@@ -175,6 +181,7 @@ macro_rules! buffer_methods {
             ///
             /// # Errors
             /// As [`read`](Self::read).
+            #[track_caller]
             pub fn read_into(&self, start: usize, into: &mut [T]) -> Result<(), Error> {
                 self.elements.read(start, into)
             }
@@ -183,6 +190,7 @@ macro_rules! buffer_methods {
             ///
             /// # Errors
             /// As [`read`](Self::read).
+            #[track_caller]
             pub fn to_vec(&self) -> Result<Vec<T>, Error> {
                 let mut all = vec![T::zeroed(); self.len()];
                 self.elements.read(0, &mut all)?;
@@ -194,6 +202,7 @@ macro_rules! buffer_methods {
             ///
             /// # Errors
             /// [`Error::Range`] where there are more than the buffer holds; any error of a kernel on the stream.
+            #[track_caller]
             pub fn write(&self, from: &[T]) -> Result<(), Error> {
                 self.elements.write(0, from)
             }
@@ -202,6 +211,7 @@ macro_rules! buffer_methods {
             ///
             /// # Errors
             /// As [`write`](Self::write).
+            #[track_caller]
             pub fn write_at(&self, start: usize, from: &[T]) -> Result<(), Error> {
                 self.elements.write(start, from)
             }

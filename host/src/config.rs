@@ -152,6 +152,8 @@ pub(crate) struct Settings {
     pub(crate) time_limit: Option<Duration>,
     pub(crate) seed: u64,
     pub(crate) check: bool,
+    /// What carries operations between nodes on the simulator; None: what `SHMEM_SIM_PATH` says.
+    pub(crate) path: Option<shmem_sim::Path>,
     pub(crate) from: Sources,
 }
 
@@ -177,6 +179,7 @@ impl Default for Settings {
             time_limit: Some(Duration::from_secs(30)),
             seed: 0,
             check: true,
+            path: None,
             from: Sources::default(),
         }
     }
@@ -334,6 +337,7 @@ mod tests {
             time_limit: Some(Duration::from_millis(2500)),
             seed: 77,
             check: false,
+            path: None,
             from: Sources {
                 backend: Source::Environment,
                 pes: Source::Environment,

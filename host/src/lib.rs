@@ -108,6 +108,7 @@ pub use pinned::{Copying, Pinned};
 pub use processes::ProcessError;
 pub use register::{RegisterError, UserMemory};
 pub use shmem_bootstrap::BootstrapError;
+pub use shmem_sim::Path as SimPath;
 pub use site::Site;
 pub use stream::Stream;
 pub use team::{Team, TeamError};

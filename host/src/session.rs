@@ -377,7 +377,9 @@ impl Session {
 
     /// Drains the streams, and returns the error that nobody asked for yet.
     pub(crate) fn finish(&self) -> Result<(), Error> {
-        let result = self.wait_all();
+        let result = self
+            .wait_all()
+            .and_then(|()| self.device.settle().map_err(|error| self.fatal(error)));
         let watch = Watch {
             failed: &|| false,
             limit: Some(LAST_WAIT),

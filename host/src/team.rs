@@ -467,7 +467,8 @@ impl Session {
         let address = self.device.heap_base() + self.block_offset(block);
         let what = || format!("the words of a team of {} PEs", members.len());
         self.watched(self.shared.time_limit, &what, |watch| {
-            self.device.write(address, &image, watch)
+            self.device.reused(address, image.len() as u64);
+            self.device.write(address, &image, Location::caller(), watch)
         })
     }
 }

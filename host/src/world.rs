@@ -10,7 +10,7 @@ use crate::processes::{Group, ProcessError, Processes};
 use crate::rendezvous::Round;
 use crate::session::Session;
 use crate::shared::{LOOK, NEWS, Shared};
-use crate::{Error, Pe, wire};
+use crate::{Error, Pe, SimPath, wire};
 use std::any::Any;
 use std::fmt::{self, Display};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -104,6 +104,24 @@ impl Builder {
     pub fn check(mut self, check: bool) -> Self {
         self.settings.check = check;
         self.settings.from.check = Source::Builder;
+        self
+    }
+
+    /// What carries operations between PEs on the simulator: over another path than load and store, each PE is a node of its
+    /// own. Default: what `SHMEM_SIM_PATH` says, or load and store.
+    ///
+    /// ```
+    /// use shmem_host::{Backend, SimPath, World};
+    ///
+    /// let world = World::builder().backend(Backend::Sim).pes(2).sim_path(SimPath::QueuePairs).build()?;
+    /// world.run(|pe| {
+    ///     assert_eq!(pe.node().n_pes(), 1);
+    ///     pe.barrier_all()
+    /// })?;
+    /// # Ok::<(), shmem_host::Error>(())
+    /// ```
+    pub fn sim_path(mut self, path: SimPath) -> Self {
+        self.settings.path = Some(path);
         self
     }
 

@@ -3,7 +3,7 @@
 //! A lane that arrives somewhere notes what it waits for and sets its bit; the last one to arrive releases the others and
 //! goes on itself. Lanes that have ended count nowhere, as on a GPU.
 
-use crate::check::Checker;
+use crate::check::{Checker, Clock, LaunchId};
 use crate::cluster::Cluster;
 use crate::kernel::{Kernel, LaneBody, unrank};
 use crate::lane::{Lane, SYNC};
@@ -170,18 +170,22 @@ impl Block {
         home: Home,
         body: Arc<LaneBody>,
         (cluster, grid): (&Rc<Cluster>, &Rc<Grid>),
+        begins: Option<&(LaunchId, Clock)>,
     ) -> Rc<Self> {
         let threads = kernel.threads();
         let index = unrank(home.rank, kernel.grid);
-        let number = world
-            .check
-            .as_ref()
-            .map_or(0, |check| check.begin(home.pe, kernel.name, index, kernel.block));
+        let number = world.check.as_ref().zip(begins).map_or(0, |(check, (launch, _))| {
+            check.begin(home.pe, *launch, kernel.name, index, kernel.block)
+        });
+        let knows = begins.map(|(_, clock)| clock);
         let arrived = || Arrived::new(threads.div_ceil(32));
         let warps = (0..threads.div_ceil(32)).map(|warp| Warp::new(threads - 32 * warp));
         let block = Rc::new(Self {
             lanes: (0..threads)
-                .map(|rank| Lane::new(rank, home.rank, number, &kernel, world.state(home.pe)))
+                .map(|rank| {
+                    let knows = knows.cloned().unwrap_or_default();
+                    Lane::new(rank, home.rank, (number, knows), &kernel, world.state(home.pe))
+                })
                 .collect(),
             warps: warps.collect(),
             world: Rc::clone(world),
@@ -257,7 +261,7 @@ impl Block {
         if self.live.get() == 0
             && let Some(check) = &self.world.check
         {
-            check.end(self.number);
+            check.end(self.number, self.lanes.iter().map(|lane| &lane.order));
         }
         let mut waiting = state.meeting.get();
         while waiting != 0 {

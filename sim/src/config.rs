@@ -80,6 +80,11 @@ impl Config {
         self.processes.as_ref().map_or(0..self.pes, |here| here.local.clone())
     }
 
+    /// Whether accesses are checked: what lanes of other processes do is not seen.
+    pub(crate) fn checked(&self) -> bool {
+        self.check && self.processes.is_none()
+    }
+
     /// What carries operations, and how many PEs a node has.
     pub(crate) fn path_and_node(&self) -> Result<(Path, u32), SimError> {
         let path = match self.path {

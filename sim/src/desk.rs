@@ -3,6 +3,7 @@
 //! Lanes run while every host thread is blocked, has ended, or has kept the simulator waiting for [`PATIENCE`]: then what
 //! the lanes find does not depend on how fast the hosts are, and a run can be replayed from its seed.
 
+use crate::check::{HostAccess, HostEvent};
 use crate::failure::Failure;
 use crate::hosts::{Doing, Gangs, Host};
 use crate::kernel::KernelJob;
@@ -24,6 +25,11 @@ pub(crate) struct Desk {
 
 struct State {
     orders: Vec<Order>,
+    /// What hosts have done that the checker has to know; None where nothing is checked.
+    events: Option<Vec<HostEvent>>,
+    /// How many there were so far, and how many the simulator has looked at.
+    noted: u64,
+    looked_at: u64,
     hosts: Box<[Host]>,
     gangs: Gangs,
     /// A failure that a host has told; it becomes `failure` once all lanes have ended.
@@ -33,6 +39,15 @@ struct State {
     switches: u64,
     /// Simulated, when a job last ended.
     time_ns: u64,
+}
+
+impl State {
+    fn note(&mut self, event: impl FnOnce() -> HostEvent) {
+        if let Some(events) = &mut self.events {
+            events.push(event());
+            self.noted += 1;
+        }
+    }
 }
 
 /// A job on its way to its stream.
@@ -48,6 +63,7 @@ pub(crate) struct Order {
 #[derive(Default)]
 pub(crate) struct News {
     pub(crate) orders: Vec<Order>,
+    pub(crate) events: Vec<HostEvent>,
     pub(crate) told: Option<Failure>,
     pub(crate) shutdown: bool,
     /// A host does other things, and is no longer waited for: lanes that run now run beside it.
@@ -56,11 +72,14 @@ pub(crate) struct News {
 
 /// The host's side.
 impl Desk {
-    /// The hosts of PEs that are not `local` are in other processes.
-    pub(crate) fn new(pes: u32, local: Range<u32>) -> Self {
+    /// The hosts of PEs that are not `local` are in other processes. `checked`: what hosts do is told.
+    pub(crate) fn new(pes: u32, local: Range<u32>, checked: bool) -> Self {
         Self {
             state: Mutex::new(State {
                 orders: Vec::new(),
+                events: checked.then(Vec::new),
+                noted: 0,
+                looked_at: 0,
                 hosts: (0..pes)
                     .map(|pe| {
                         if local.contains(&pe) {
@@ -112,6 +131,8 @@ impl Desk {
         {
             return Err(self.tell(state, failure).seen_by(pe));
         }
+        state.note(|| HostEvent::Launched { pe, stream });
+        let host = &mut state.hosts[pe as usize];
         let was_late = host.is_late();
         let number = host.submit(stream, job.collective);
         state.orders.push(Order {
@@ -140,6 +161,7 @@ impl Desk {
                 .unwrap_or_else(PoisonError::into_inner);
         }
         state.hosts[pe as usize].waited(stream);
+        state.note(|| HostEvent::Waited { pe, stream });
         match &state.failure {
             Some(failure) => Err(failure.seen_by(pe)),
             None => Ok(()),
@@ -158,6 +180,49 @@ impl Desk {
         let mut state = self.lock();
         state.hosts[pe as usize].unblock();
         self.tell_simulator(&state);
+    }
+
+    /// These hosts have met, and come out of it.
+    pub(crate) fn met(&self, pes: &[u32]) {
+        let mut state = self.lock();
+        state.note(|| HostEvent::Met(pes.to_vec()));
+        for &pe in pes {
+            state.hosts[pe as usize].unblock();
+        }
+        self.tell_simulator(&state);
+    }
+
+    /// The host has seen what it launched on the stream go by, without waiting for it.
+    pub(crate) fn passed(&self, pe: u32, stream: u32) {
+        self.lock().note(|| HostEvent::Waited { pe, stream });
+    }
+
+    /// A host reads or writes memory. What is wrong with it is found when the simulator goes on.
+    pub(crate) fn access(&self, access: HostAccess) {
+        self.lock().note(|| HostEvent::Access(access));
+    }
+
+    /// Memory is given out anew.
+    pub(crate) fn reused(&self, address: u64, bytes: u64) {
+        self.lock().note(|| HostEvent::Reused { address, bytes });
+    }
+
+    /// Waits until everything that hosts have done so far has been looked at. Returns why the world has failed, if it has.
+    pub(crate) fn settle(&self, pe: u32) -> Option<Failure> {
+        let mut state = self.lock();
+        if state.events.is_none() || state.noted == state.looked_at {
+            return state.failure.clone();
+        }
+        state.hosts[pe as usize].block();
+        self.tell_simulator(&state);
+        let upto = state.noted;
+        while state.failure.is_none() && state.looked_at < upto {
+            state = self.hosts[pe as usize]
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        state.hosts[pe as usize].unblock();
+        state.failure.clone()
     }
 
     pub(crate) fn detach(&self, pe: u32) {
@@ -229,9 +294,18 @@ impl Desk {
         orders.sort_by_key(|order| order.pe);
         News {
             orders,
+            events: state.events.as_mut().map(std::mem::take).unwrap_or_default(),
             told: state.told.take(),
             shutdown: state.shutdown,
             host_away: state.hosts.iter().any(Host::is_away),
+        }
+    }
+
+    /// So many things that hosts have done have been looked at.
+    pub(crate) fn looked_at(&self, events: usize) {
+        if events > 0 {
+            self.lock().looked_at += events as u64;
+            self.hosts.iter().for_each(Condvar::notify_all);
         }
     }
 

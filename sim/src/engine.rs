@@ -1,5 +1,6 @@
 //! A world of simulated PEs as its host threads see it.
 
+use crate::check::HostAccess;
 use crate::config::{Config, SimError};
 use crate::desk::Desk;
 use crate::failure::Failure;
@@ -12,7 +13,9 @@ use crate::simulator::Simulator;
 use crate::world::World;
 use std::io;
 use std::mem::ManuallyDrop;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
+use std::panic::Location;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{self, SyncSender};
@@ -53,6 +56,7 @@ pub struct Engine(Arc<Handle>);
 struct Handle {
     desk: Arc<Desk>,
     heaps: Arc<Heaps>,
+    node_pes: u32,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -76,8 +80,9 @@ impl Engine {
     /// No PEs or too many, heaps that are too small or can't be mapped, `SHMEM_SIM_STACK` that is no size.
     pub fn new(config: Config) -> Result<Self, SimError> {
         config.check()?;
+        let (_, node_pes) = config.path_and_node()?;
         panics::install_hook();
-        let desk = Arc::new(Desk::new(config.pes, config.local()));
+        let desk = Arc::new(Desk::new(config.pes, config.local(), config.checked()));
         let heaps = Arc::new(Heaps::of(&config)?);
         let (ready, made) = mpsc::sync_channel(1);
         let (thread_desk, thread_heaps) = (Arc::clone(&desk), Arc::clone(&heaps));
@@ -88,6 +93,7 @@ impl Engine {
         let engine = Self(Arc::new(Handle {
             desk,
             heaps,
+            node_pes,
             thread: Some(thread),
         }));
         match made.recv() {
@@ -105,6 +111,17 @@ impl Engine {
     pub fn heap(&self, pe: u32) -> *mut u8 {
         self.check(pe);
         self.0.heaps.base(pe)
+    }
+
+    /// The PEs that a PE reaches by load and store, itself among them.
+    ///
+    /// # Panics
+    /// The PE does not exist.
+    #[track_caller]
+    pub fn node(&self, pe: u32) -> Range<u32> {
+        self.check(pe);
+        let start = pe / self.0.node_pes * self.0.node_pes;
+        start..(start + self.0.node_pes).min(self.0.heaps.pes())
     }
 
     /// Puts a file's first bytes in the place of a range of a PE's heap, as this process sees it.
@@ -204,6 +221,68 @@ impl Engine {
         self.0.desk.unblock(pe);
     }
 
+    /// Says that these PEs' host threads have met, and are let go: what each did before comes before what any of them does
+    /// from now on. As [`release`](Self::release) for each of them.
+    ///
+    /// # Panics
+    /// One of them does not exist.
+    #[track_caller]
+    pub fn met(&self, pes: &[u32]) {
+        for &pe in pes {
+            self.check(pe);
+        }
+        self.0.desk.met(pes);
+    }
+
+    /// Says that the PE's host knows, without a [`wait`](Self::wait), that what it launched on the stream up to some time
+    /// ago has ended.
+    ///
+    /// # Panics
+    /// The PE does not exist.
+    #[track_caller]
+    pub fn passed(&self, pe: u32, stream: StreamId) {
+        self.check(pe);
+        self.0.desk.passed(pe, stream.0);
+    }
+
+    /// Says that the PE's host reads (or writes) `bytes` bytes of its PE's memory, in the line `at`. A bug in the order of
+    /// that and what kernels do fails the world once the simulator goes on: see [`settle`](Self::settle).
+    ///
+    /// # Panics
+    /// The PE does not exist.
+    #[track_caller]
+    pub fn host_access(&self, pe: u32, write: bool, address: u64, bytes: u64, at: &'static Location<'static>) {
+        self.check(pe);
+        self.0.desk.access(HostAccess {
+            pe,
+            write,
+            address,
+            bytes,
+            at,
+        });
+    }
+
+    /// Says that memory is given out anew: what was done to it before is of no interest any more.
+    pub fn reused(&self, address: u64, bytes: u64) {
+        self.0.desk.reused(address, bytes);
+    }
+
+    /// Waits until everything that hosts did so far has been looked at.
+    ///
+    /// # Errors
+    /// The world has failed, or does now.
+    ///
+    /// # Panics
+    /// The PE does not exist.
+    #[track_caller]
+    pub fn settle(&self, pe: u32) -> Result<(), Failure> {
+        self.check(pe);
+        self.0
+            .desk
+            .settle(pe)
+            .map_or(Ok(()), |failure| Err(failure.seen_by(pe)))
+    }
+
     /// Says that the PE's host thread has ended: it submits nothing more.
     ///
     /// # Panics
@@ -281,7 +360,7 @@ pub(crate) fn run_here(config: &Config, jobs: impl Iterator<Item = KernelJob>) -
     };
     config.check().map_err(unmade)?;
     panics::install_hook();
-    let desk = Arc::new(Desk::new(config.pes, 0..config.pes));
+    let desk = Arc::new(Desk::new(config.pes, 0..config.pes, config.checked()));
     let heaps = Arc::new(Heaps::new(config.pes, config.heap_bytes).map_err(unmade)?);
     let _watch = overflow::Watch::new().map_err(unmade)?;
     let world = World::new(config, Arc::clone(&heaps)).map_err(unmade)?;

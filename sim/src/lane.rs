@@ -2,7 +2,7 @@
 
 use crate::async_copy::AsyncCopies;
 use crate::block::Block;
-use crate::check::{LaneId, Order};
+use crate::check::{Clock, LaneId, Order};
 use crate::failure::Failure;
 use crate::kernel::{Kernel, unrank};
 use crate::net::Fences;
@@ -109,8 +109,14 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    /// `number` is its block's, among all that have begun.
-    pub(crate) fn new(rank: u32, block: u32, number: u32, kernel: &Kernel, state: &DeviceState) -> Self {
+    /// `number` is its block's, among all that have begun; the lane knows what is said beside it.
+    pub(crate) fn new(
+        rank: u32,
+        block: u32,
+        (number, knows): (u32, Clock),
+        kernel: &Kernel,
+        state: &DeviceState,
+    ) -> Self {
         Self {
             view: hook::Lane {
                 state,
@@ -127,10 +133,13 @@ impl Lane {
             read_clock: Cell::new(false),
             copies: AsyncCopies::default(),
             fences: Fences::default(),
-            order: RefCell::new(Order::new(LaneId {
-                block: number,
-                thread: rank as u16,
-            })),
+            order: RefCell::new(Order::new(
+                LaneId {
+                    block: number,
+                    thread: rank as u16,
+                },
+                knows,
+            )),
             watched: Cell::new(None),
             call: Cell::new(SYNC),
             block: Cell::new(ptr::null()),

@@ -1,6 +1,8 @@
 //! A launch under way: which of its blocks are resident, and which of its lanes runs next.
 
 use crate::block::{Block, Home};
+use crate::check::{Clock, LaunchId};
+use crate::choices::Sequence;
 use crate::cluster::Cluster;
 use crate::desk;
 use crate::kernel::{Kernel, LaneBody};
@@ -10,6 +12,7 @@ use crate::meet::Grid;
 use crate::net::Network;
 use crate::overflow;
 use crate::queue::Queue;
+use crate::report::numbers;
 use crate::rng::Rng;
 use crate::world::World;
 use shmem::hook;
@@ -23,6 +26,10 @@ use std::time::Instant;
 pub(crate) const RESIDENT_LANES: u32 = 16 << 10;
 /// Warps that run before the simulator looks at other launches and at the hosts.
 const SLICE: u32 = 16;
+/// Slices for which a PE of a collective launch is held back, at most.
+const MOST_HELD: u32 = 48;
+/// Label of the random sequence that says which.
+const STAGGER: u64 = 0x5747;
 /// Simulated time that passes while lanes wait for the clock alone.
 const IDLE_NS: u64 = 1000;
 
@@ -34,12 +41,18 @@ pub(crate) struct Part {
     grid: Rc<Grid>,
     /// The cluster that its last block belongs to.
     cluster: RefCell<Rc<Cluster>>,
+    /// Slices for which it is held back, or fewer where nothing else can run.
+    held: Cell<u32>,
+    /// Blocks made so far.
+    made: Cell<u32>,
     /// Blocks that have not ended.
     left: Cell<u32>,
     /// Operations that the world had issued when the last block ended.
     issued: Cell<u64>,
     /// The end has been told.
     told: Cell<bool>,
+    /// Its name for the checker, and what it knows at its beginning.
+    begins: Option<(LaunchId, Clock)>,
 }
 
 impl Part {
@@ -67,8 +80,6 @@ pub(crate) struct Launch {
     queue: Rc<Queue>,
     resident: RefCell<Vec<Option<Rc<Block>>>>,
     free_slots: RefCell<Vec<u32>>,
-    /// Blocks made so far, part after part.
-    made: Cell<u64>,
     /// The version of memory at which paused lanes were last looked at.
     seen: Cell<u64>,
     /// A part has ended since the last look.
@@ -152,9 +163,12 @@ impl Launch {
             body: job.lane,
             grid: Grid::new(kernel.blocks()),
             cluster: RefCell::new(Cluster::new(kernel.cluster)),
+            held: Cell::new(0),
+            made: Cell::new(0),
             left: Cell::new(kernel.blocks()),
             issued: Cell::new(0),
             told: Cell::new(false),
+            begins: world.check.as_ref().map(|check| check.launch_begins(pe, stream)),
         });
         let launch = Self {
             kernel,
@@ -165,7 +179,6 @@ impl Launch {
             queue: Rc::new(Queue::new(Rng::new(world.seed, labels), &world.choices)),
             resident: RefCell::default(),
             free_slots: RefCell::default(),
-            made: Cell::new(0),
             seen: Cell::new(world.memory.version()),
             part_ended: Cell::new(false),
         };
@@ -173,8 +186,47 @@ impl Launch {
             let parts = launch.parts.iter();
             parts.for_each(|part| timeline.kernel(part.pe, part.stream, &kernel));
         }
+        launch.stagger(labels);
         launch.admit();
         launch
+    }
+
+    /// Holds some PEs of a collective launch back, one time in two: PEs don't begin together.
+    fn stagger(&self, labels: &[u64]) {
+        let several = self.collective && self.parts.len() > 1;
+        let rng = Rng::new(self.world.seed, &[labels, &[STAGGER]].concat());
+        let Some(draw) = several
+            .then(|| rng.choose(&self.world.choices, Sequence::Warps))
+            .flatten()
+            .filter(|draw| draw.is_multiple_of(2))
+        else {
+            return;
+        };
+        // One of them begins at once.
+        let first = (draw >> 1) as usize % self.parts.len();
+        for (index, part) in self.parts.iter().enumerate() {
+            let draw = rng.next();
+            if index != first && draw.is_multiple_of(2) {
+                part.held.set(1 + (draw >> 1) as u32 % MOST_HELD);
+            }
+        }
+        self.world.choices.note(|| {
+            let held = self.parts.iter().filter(|part| part.held.get() > 0).map(|part| part.pe);
+            format!("kernel {} begins later on {}", self.kernel.name, numbers("PE", held))
+        });
+    }
+
+    /// Lets PEs begin whose time has come; all of them where nothing else can run. False where none does.
+    fn let_begin(&self, all: bool) -> bool {
+        let mut begins = false;
+        for part in self.parts.iter().filter(|part| part.held.get() > 0) {
+            part.held.set(if all { 0 } else { part.held.get() - 1 });
+            begins |= part.held.get() == 0;
+        }
+        if begins {
+            self.admit();
+        }
+        begins
     }
 
     fn all_blocks(&self) -> u64 {
@@ -188,8 +240,8 @@ impl Launch {
         } else {
             (RESIDENT_LANES / self.kernel.threads()).max(1) as usize
         };
-        let per_part = u64::from(self.kernel.blocks());
-        while self.made.get() < self.all_blocks() {
+        let waits = |part: &Part| part.held.get() == 0 && part.made.get() < self.kernel.blocks();
+        while let Some(index) = self.parts.iter().position(waits) {
             let mut resident = self.resident.borrow_mut();
             let mut free = self.free_slots.borrow_mut();
             if resident.len() - free.len() >= most {
@@ -199,25 +251,36 @@ impl Launch {
                 resident.push(None);
                 resident.len() as u32 - 1
             });
-            let made = self.made.replace(self.made.get() + 1);
-            let part = (made / per_part) as usize;
+            let part = &self.parts[index];
             let home = Home {
-                part,
-                pe: self.parts[part].pe,
-                stream: self.parts[part].stream,
+                part: index,
+                pe: part.pe,
+                stream: part.stream,
                 slot,
-                rank: (made % per_part) as u32,
+                rank: part.made.replace(part.made.get() + 1),
             };
             let Part {
-                body, grid, cluster, ..
-            } = &self.parts[part];
+                body,
+                grid,
+                cluster,
+                begins,
+                ..
+            } = part;
             // Blocks begin in the order of their ranks, and so do those of a cluster.
             let mut cluster = cluster.borrow_mut();
             if cluster.complete() {
                 *cluster = Cluster::new(self.kernel.cluster);
             }
             let body = Arc::clone(body);
-            let block = Block::new(&self.world, &self.queue, self.kernel, home, body, (&cluster, grid));
+            let block = Block::new(
+                &self.world,
+                &self.queue,
+                self.kernel,
+                home,
+                body,
+                (&cluster, grid),
+                begins.as_ref(),
+            );
             // Only the blocks of a collective launch are all resident, and may wait for each other.
             if self.collective {
                 grid.add(&block);
@@ -233,7 +296,7 @@ impl Launch {
 
     /// Blocks that wait for others to end before they begin.
     pub(crate) fn not_begun(&self) -> u64 {
-        self.all_blocks() - self.made.get()
+        self.all_blocks() - self.parts.iter().map(|part| u64::from(part.made.get())).sum::<u64>()
     }
 
     fn block(&self, slot: u32) -> Rc<Block> {
@@ -252,6 +315,9 @@ impl Launch {
                 if let Some(timeline) = &self.world.timeline {
                     timeline.kernel_ended(part.pe, part.stream);
                 }
+                if let (Some(check), Some((launch, _))) = (&self.world.check, &part.begins) {
+                    check.launch_ended(*launch);
+                }
                 ended(part);
             });
             let waits = |part: &Part| part.left() == 0 && !part.over();
@@ -266,7 +332,7 @@ impl Launch {
 
     /// Runs lanes for a while. False where none can run.
     pub(crate) fn run_slice(&self) -> bool {
-        let mut ran = false;
+        let mut ran = self.let_begin(false);
         self.wake_paused();
         for _ in 0..SLICE {
             if !self.run_warp() {
@@ -281,7 +347,7 @@ impl Launch {
             }
         }
         leave_lanes();
-        ran
+        ran || self.let_begin(true)
     }
 
     /// Looks at the paused lanes, if memory has changed since the last time. False where it has not.

@@ -1,6 +1,7 @@
 //! The simulator's thread: starts what is at the head of the streams, runs lanes, and finds out when nothing can go on.
 
-use crate::desk::{Desk, Order};
+use crate::check::HostEvent;
+use crate::desk::{Desk, News, Order};
 use crate::failure::Failure;
 use crate::hosts::Doing;
 use crate::launch::{Launch, Poll};
@@ -68,7 +69,8 @@ impl Simulator {
 
     /// Runs what is at the desk to its end, for hosts that have ended. A failure is published.
     pub(crate) fn run_through(&mut self) {
-        let orders = self.desk.take_news().orders;
+        let News { orders, events, .. } = self.desk.take_news();
+        self.look_at(events);
         self.accept(orders);
         while self.world.failure().is_none() && !self.has_ended() {
             self.start();
@@ -94,10 +96,16 @@ impl Simulator {
             if news.shutdown {
                 break;
             }
+            // What a host has done before it failed may be why.
+            let events = news.events.len();
+            self.look_at(news.events);
             if let Some(failure) = news.told {
                 self.world.fail(failure);
             }
             self.accept(news.orders);
+            if self.world.failure().is_none() {
+                self.desk.looked_at(events);
+            }
             if self.world.failure().is_none() {
                 self.start();
                 let switches = self.world.switches();
@@ -121,6 +129,13 @@ impl Simulator {
         }
         self.end_lanes();
         self.write_timeline();
+    }
+
+    /// Tells the checker what hosts have done.
+    fn look_at(&self, events: Vec<HostEvent>) {
+        if let Some(check) = &self.world.check {
+            check.hosts_did(events);
+        }
     }
 
     fn write_timeline(&self) {

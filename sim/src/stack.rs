@@ -32,6 +32,8 @@ static PROTECTED_LEFT: AtomicUsize = AtomicUsize::new(8192);
 static KEPT: Mutex<Vec<StackPool>> = Mutex::new(Vec::new());
 /// As many as worlds run side by side, mostly.
 const MOST_KEPT: usize = 8;
+/// A pool with more mappings is not kept: its stacks have pages of memory.
+const MOST_MAPS: usize = 5;
 
 /// One lane's stack. Copies are the same stack: the pool hands each out once.
 #[derive(Clone, Copy, Debug)]
@@ -101,7 +103,7 @@ impl StackPool {
     /// Leaves the stacks to a later world; no lane uses one any more, and none has written below its own.
     pub(crate) fn keep(self) {
         let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() < MOST_KEPT && self.maps.len() == 1 {
+        if kept.len() < MOST_KEPT && (1..=MOST_MAPS).contains(&self.maps.len()) {
             kept.push(self);
         }
     }

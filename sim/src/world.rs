@@ -74,8 +74,9 @@ impl World {
         let memory = Rc::new(Memory::new(Arc::clone(&heaps)));
         let failure = Rc::default();
         let place = Box::new(move |address| heaps.place(address));
-        let check =
-            (config.check && config.processes.is_none()).then(|| Rc::new(Checker::new(config.seed, &failure, place)));
+        let check = config
+            .checked()
+            .then(|| Rc::new(Checker::new(config.seed, config.pes, &failure, place)));
         let (clock, choices) = (Rc::<Clock>::default(), Rc::new(Choices::new(config)));
         let timeline = Timeline::new(config, &clock);
         Ok(Self {

@@ -4,8 +4,10 @@ mod common;
 
 use common::{MAIN, collective, engine, hosts, job, signals};
 use shmem::prelude::*;
+use shmem::state::SystemArea;
 use shmem::{my_pe, n_pes, p, signal_op, spin_until, wait_until};
-use shmem_sim::{Config, Engine};
+use shmem_sim::{BugKind, Config, Engine, Failure};
+use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
@@ -286,4 +288,59 @@ fn many_pes_have_their_own_state() {
     for pe in 0..pes {
         engine.wait(pe, MAIN).unwrap();
     }
+}
+
+/// PE 0's kernel writes a word of PE 1, which its host or a later kernel reads; whether the hosts have met in between.
+fn read_later(met: bool, by_host: bool) -> Result<(), Failure> {
+    let engine = engine(2);
+    let word = || SymSlice::<u64>::__new(SystemArea::new(2).bytes, 1).at(0);
+    engine.submit(0, MAIN, job("writes", 1, 1, move || p(word(), 7, 1)))?;
+    engine.wait(0, MAIN)?;
+    if met {
+        engine.met(&[0, 1]);
+    }
+    if by_host {
+        let address = engine.heap(1) as u64 + SystemArea::new(2).bytes;
+        engine.host_access(1, false, address, 8, Location::caller());
+    } else {
+        engine.submit(1, MAIN, job("reads", 1, 1, move || _ = word().load()))?;
+        engine.wait(1, MAIN)?;
+    }
+    engine.settle(1)
+}
+
+#[test]
+fn an_end_is_known_to_its_own_pe_until_hosts_meet() {
+    for by_host in [false, true] {
+        let bug = read_later(false, by_host).unwrap_err();
+        let Failure::Bug(bug) = bug else { panic!("{bug}") };
+        assert_eq!(bug.kind, BugKind::Unordered);
+        let reader = &bug.calls[1];
+        assert_eq!(
+            (reader.pe, reader.kernel),
+            (1, if by_host { "" } else { "reads" }),
+            "{bug}"
+        );
+        assert_eq!(bug.to_string().contains("the host of PE 1"), by_host, "{bug}");
+        read_later(true, by_host).unwrap();
+    }
+}
+
+#[test]
+fn a_stream_knows_what_came_before_on_it_and_no_other_does() {
+    let run = |same: bool, waited: bool| {
+        let engine = engine(1);
+        let other = if same { MAIN } else { engine.stream(0) };
+        let word = || SymSlice::<u64>::__new(SystemArea::new(1).bytes, 1).at(0);
+        engine.submit(0, MAIN, job("writes", 1, 1, move || word().store(7)))?;
+        if waited {
+            engine.wait(0, MAIN)?;
+        }
+        engine.submit(0, other, job("reads", 1, 1, move || _ = word().load()))?;
+        engine.wait(0, MAIN)?;
+        engine.wait(0, other)
+    };
+    run(true, false).unwrap();
+    run(false, true).unwrap();
+    assert!(matches!(run(false, false), Err(Failure::Bug(_))));
 }

@@ -70,7 +70,7 @@ enum Task {
     /// Leaves each call that orders out of the shipped kernels, in turn: does the simulator notice?
     Mutants {
         /// Seeds of each.
-        #[arg(long, default_value_t = 24)]
+        #[arg(long, default_value_t = 36)]
         seeds: u64,
         /// Only programs whose name contains this.
         #[arg(long)]

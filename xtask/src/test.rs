@@ -19,7 +19,7 @@ pub(crate) fn test(full: bool) -> anyhow::Result<()> {
     let sweep = &["test", "--release", "--package", "seeds"];
     run(cargo(sweep).env("SHMEM_SIM_SEEDS", seeds).env("SHMEM_PTX", "off"))?;
     if full {
-        mutants::mutants(24, None, None)?;
+        mutants::mutants(36, None, None)?;
     }
     Ok(())
 }

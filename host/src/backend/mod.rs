@@ -11,6 +11,7 @@ use crate::heap::Placed;
 use crate::heap_stats::Backed;
 use crate::processes::Group;
 use crate::register::{RegisterError, UserMemory};
+use shmem::hook::At;
 use shmem::state::GRID_SLOTS;
 use shmem::{BlockBounds, Images, Kernel};
 use std::ffi::c_void;
@@ -139,11 +140,21 @@ pub(crate) trait Device {
     /// Enqueues a copy between device memory and memory of `alloc_host`, of at least a byte.
     fn copy(&self, stream: StreamId, device: u64, host: u64, bytes: u64, to_host: bool) -> Result<(), Error>;
 
-    /// Copies to the host; stream 0 has drained.
-    fn read(&self, address: u64, into: &mut [u8], watch: &Watch<'_>) -> Result<(), Halt>;
+    /// Copies to the host, for the line `at`; stream 0 has drained.
+    fn read(&self, address: u64, into: &mut [u8], at: At, watch: &Watch<'_>) -> Result<(), Halt>;
 
     /// Copies to the device; no stream uses the memory.
-    fn write(&self, address: u64, from: &[u8], watch: &Watch<'_>) -> Result<(), Halt>;
+    fn write(&self, address: u64, from: &[u8], at: At, watch: &Watch<'_>) -> Result<(), Halt>;
+
+    /// Memory of the PE's heap is given out anew.
+    fn reused(&self, address: u64, bytes: u64) {
+        let _ = (address, bytes);
+    }
+
+    /// Returns what is only found out now about what the PE's host has done.
+    fn settle(&self) -> Result<(), Error> {
+        Ok(())
+    }
 
     fn new_stream(&self) -> Result<StreamId, Error>;
 

@@ -3,6 +3,7 @@
 //! A lane counts epochs, and every event of its has one. Lanes that meet go on with the same epoch, so that what all of a
 //! block's threads know of another block is mostly a single run, and shared by all of them.
 
+use super::ends::Ends;
 use std::rc::Rc;
 
 /// A thread of a block of a launch.
@@ -163,11 +164,15 @@ fn join_block(a: &[Run], b: &[Run], out: &mut Vec<Run>) {
         }
         _ => {}
     }
+    let base = out.len();
+    if join_plain(a, b, out).is_some() {
+        return;
+    }
+    out.truncate(base);
     let block = a[0].block;
     let mut edges: Vec<u16> = a.iter().chain(b).flat_map(|run| [run.first, run.end]).collect();
     edges.sort_unstable();
     edges.dedup();
-    let base = out.len();
     // Runs of the lanes before, which those of equal epochs are joined with.
     let mut before = base..base;
     // Runs over the lanes looked at, of those that are left: both lists ascend by their first lanes.
@@ -212,6 +217,54 @@ fn join_block(a: &[Run], b: &[Run], out: &mut Vec<Run>) {
             before = start..out.len();
         }
     }
+}
+
+/// Joins the runs of one block where each list has at most one for a lane, and so has the result: so it is mostly. None
+/// where it is not; what was added then is of no use.
+fn join_plain(mut a: &[Run], mut b: &[Run], out: &mut Vec<Run>) -> Option<()> {
+    let base = out.len();
+    // Those below have been joined.
+    let mut lane = 0;
+    loop {
+        a = skip_plain(a, lane)?;
+        b = skip_plain(b, lane)?;
+        let (x, y) = (a.first(), b.first());
+        let Some(first) = x.into_iter().chain(y).map(|run| run.first.max(lane)).min() else {
+            return Some(());
+        };
+        let over = |run: &&Run| run.first <= first;
+        let changes = |run: &Run| if over(&run) { run.end } else { run.first };
+        let end = x.into_iter().chain(y).map(changes).min()?;
+        let run = match (x.filter(over), y.filter(over)) {
+            (Some(x), Some(y)) if x.after.max(y.after) <= x.upto.min(y.upto) => Run {
+                after: x.after.min(y.after),
+                upto: x.upto.max(y.upto),
+                first,
+                end,
+                ..*x
+            },
+            (Some(run), None) | (None, Some(run)) => Run { first, end, ..*run },
+            _ => return None,
+        };
+        match out[base..].last_mut() {
+            Some(last) if (last.end, last.after, last.upto) == (first, run.after, run.upto) => last.end = end,
+            _ => out.push(run),
+        }
+        lane = end;
+    }
+}
+
+/// The runs that end above a lane; None where one that does not has a lane in common with the next.
+fn skip_plain(mut runs: &[Run], lane: u16) -> Option<&[Run]> {
+    while let [run, rest @ ..] = runs
+        && run.end <= lane
+    {
+        if rest.first().is_some_and(|next| next.first < run.end) {
+            return None;
+        }
+        runs = rest;
+    }
+    Some(runs)
 }
 
 /// Where put-like operations take effect one after the other once they are fenced: a context and a PE.
@@ -285,6 +338,19 @@ impl Done {
         }
     }
 
+    fn retain(&mut self, keeps: impl Fn(u32) -> bool) {
+        let of_others = |run: &Run| !keeps(run.block);
+        if !self.list().iter().any(|(_, set)| set.runs().iter().any(of_others)) {
+            return;
+        }
+        let kept = self
+            .list()
+            .iter()
+            .map(|(channel, set)| (*channel, set.of_blocks(&keeps)));
+        let kept: Vec<_> = kept.filter(|(_, set)| set.0.is_some()).collect();
+        self.0 = (!kept.is_empty()).then(|| Rc::new(kept));
+    }
+
     pub(crate) fn join(&mut self, other: &Self) {
         if self.0.is_none() {
             self.clone_from(other);
@@ -296,16 +362,27 @@ impl Done {
     }
 }
 
-/// What somebody knows to come before: events of lanes, and operations that have taken effect.
+/// What somebody knows to come before: events of lanes, operations that have taken effect, and launches that have ended.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Clock {
     pub(crate) seen: Set,
     pub(crate) done: Done,
+    pub(crate) ends: Ends,
 }
 
 impl Clock {
     pub(crate) fn is_empty(&self) -> bool {
-        self.seen.0.is_none() && self.done.0.is_none()
+        self.seen.0.is_none() && self.done.0.is_none() && self.ends.is_empty()
+    }
+
+    pub(crate) fn same(&self, other: &Self) -> bool {
+        self.seen.same(&other.seen) && self.done.same(&other.done) && self.ends.same(&other.ends)
+    }
+
+    /// Keeps what is of these blocks.
+    pub(crate) fn retain(&mut self, keeps: impl Fn(u32) -> bool) {
+        self.seen = self.seen.of_blocks(&keeps);
+        self.done.retain(&keeps);
     }
 
     pub(crate) fn join(&mut self, other: &Self) {
@@ -313,6 +390,7 @@ impl Clock {
             self.seen = self.seen.join(&other.seen);
         }
         self.done.join(&other.done);
+        self.ends.join(&other.ends);
     }
 }
 

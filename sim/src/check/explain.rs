@@ -24,6 +24,8 @@ pub(super) fn explain(checker: &Checker, inner: &Inner, old: &Access, made: &Acc
             }
             .to_owned(),
         )
+    } else if let Some(of_host) = with_host(inner, old, made) {
+        of_host
     } else if made.what == What::Source && made.issued_before(old) {
         source_reused(made, old)
     } else if old.what.writes() && made.what.writes() {
@@ -57,6 +59,43 @@ pub(super) fn explain(checker: &Checker, inner: &Inner, old: &Access, made: &Acc
         fix,
         seed: checker.seed,
     }
+}
+
+/// One of the two is a host's, which nothing orders with what the other one's kernel does.
+fn with_host(inner: &Inner, old: &Access, made: &Access) -> Option<(BugKind, String, String)> {
+    let is_host = |access: &Access| inner.blocks[access.lane.block as usize].launch.is_none();
+    let (host, other) = match (is_host(old), is_host(made)) {
+        (true, _) => (old, made),
+        (_, true) => (made, old),
+        _ => return None,
+    };
+    let (at, from, name) = (pe(inner, host), pe(inner, other), other.what.name());
+    let fix = if at == from && other.channel.is_none() {
+        format!(
+            "let the host wait for the kernel's stream (synchronize) between {} and {}",
+            old.at, made.at
+        )
+    } else {
+        format!(
+            "let all PEs meet between {} and {}: pe.barrier_all(), or a barrier on the stream or in the kernel",
+            old.at, made.at
+        )
+    };
+    let (kind, what) = match (host.what.writes(), other.what.writes()) {
+        (false, _) => (
+            BugKind::Unordered,
+            format!("the host of PE {at} reads, and PE {from} writes there by {name}: nothing says which comes first"),
+        ),
+        (true, true) => (
+            BugKind::WriteConflict,
+            format!("the host of PE {at} writes, and PE {from} too, by {name}: nothing says which comes first"),
+        ),
+        (true, false) => (
+            BugKind::Unordered,
+            format!("the host of PE {at} writes, and PE {from} reads there by {name}: nothing says which comes first"),
+        ),
+    };
+    Some((kind, what, fix))
 }
 
 fn same_block(a: &Access, b: &Access) -> bool {

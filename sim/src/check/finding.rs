@@ -78,7 +78,7 @@ pub struct Party {
     pub call: &'static str,
     /// The source line.
     pub at: At,
-    /// The kernel.
+    /// The kernel; empty: it is the PE's host, whose block and thread are 0.
     pub kernel: &'static str,
     /// Its PE.
     pub pe: u32,
@@ -91,6 +91,9 @@ pub struct Party {
 impl fmt::Display for Party {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use crate::failure::triple;
+        if self.kernel.is_empty() {
+            return write!(f, "{:<12} at {}, the host of PE {}", self.call, self.at, self.pe);
+        }
         write!(
             f,
             "{:<12} at {}, PE {}, block {}, thread {} of kernel `{}`",

@@ -3,6 +3,7 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `clock` | sets of events, and of operations that have taken effect |
+//! | `ends`, `hosts` | launches that have ended, and what hosts do between them |
 //! | `order` | what a lane knows, and how its calls change that |
 //! | `access` | one access as it is remembered, and which two may race |
 //! | `shadow`, `history` | the last accesses of every byte |
@@ -15,18 +16,23 @@
 
 mod access;
 mod clock;
+mod ends;
 mod explain;
 mod finding;
 mod history;
+mod hosts;
 mod order;
 mod shadow;
 
 use crate::failure::Failure;
 use access::{Access, What, conflict};
-pub(crate) use clock::{Channel, LaneId, Run};
-use clock::{Clock, Done, Set};
+pub(crate) use clock::{Channel, Clock, LaneId, Run};
+use clock::{Done, Set};
+pub(crate) use ends::LaunchId;
 pub use finding::{Bug, BugKind, Party};
 use history::History;
+use hosts::Tail;
+pub(crate) use hosts::{HostAccess, HostEvent};
 pub(crate) use order::Order;
 use shadow::Cell as Entry;
 use shmem::hook::{self, At, Space, Strength};
@@ -45,15 +51,35 @@ struct BlockInfo {
     kernel: &'static str,
     index: [u32; 3],
     dim: [u32; 3],
-    /// Numbers in the sequence of beginnings and ends of blocks.
-    began: u64,
-    ended: Option<u64>,
+    /// None: it is the host of its PE.
+    launch: Option<LaunchId>,
     /// What its lanes have read that tells of others, the newest last.
     observed: VecDeque<Observed>,
     /// A lane that has looked at a word of its PE which nobody had written yet, and has not seen it written since.
     looked: Option<(LaneId, At)>,
     /// Counters it has waited for.
     counters: Vec<u64>,
+}
+
+impl BlockInfo {
+    fn new(pe: u32, launch: Option<LaunchId>, kernel: &'static str, index: [u32; 3], dim: [u32; 3]) -> Self {
+        Self {
+            pe,
+            kernel,
+            index,
+            dim,
+            launch,
+            observed: VecDeque::new(),
+            looked: None,
+            counters: Vec::new(),
+        }
+    }
+
+    /// It has ended: operations on their way may still turn out to race with it.
+    fn forget_most(&mut self) {
+        let kept = self.observed.len().saturating_sub(OBSERVED_LAST);
+        self.observed = self.observed.split_off(kept);
+    }
 }
 
 /// A word that has been read, which tells of others.
@@ -136,8 +162,11 @@ enum View<'a> {
 #[derive(Default)]
 struct Inner {
     history: History,
+    /// Those of hosts first, one for each PE.
     blocks: Vec<BlockInfo>,
-    sequence: u64,
+    /// By PE.
+    hosts: Vec<RefCell<Order>>,
+    tails: Vec<Tail>,
 }
 
 /// Where in the heaps an address lies.
@@ -152,9 +181,11 @@ pub(crate) struct Checker {
 }
 
 impl Checker {
-    pub(crate) fn new(seed: u64, failure: &Rc<OnceCell<Failure>>, place: Box<Place>) -> Self {
+    pub(crate) fn new(seed: u64, pes: u32, failure: &Rc<OnceCell<Failure>>, place: Box<Place>) -> Self {
+        let mut inner = Inner::default();
+        inner.add_hosts(pes);
         Self {
-            inner: RefCell::default(),
+            inner: RefCell::new(inner),
             failure: Rc::clone(failure),
             seed,
             place,
@@ -166,33 +197,11 @@ impl Checker {
         let _ = self.failure.set(Failure::Bug(bug));
     }
 
-    /// A block begins. Returns its number.
-    pub(crate) fn begin(&self, pe: u32, kernel: &'static str, index: [u32; 3], dim: [u32; 3]) -> u32 {
+    /// A block of a launch begins. Returns its number.
+    pub(crate) fn begin(&self, pe: u32, launch: LaunchId, kernel: &'static str, index: [u32; 3], dim: [u32; 3]) -> u32 {
         let inner = &mut *self.inner.borrow_mut();
-        inner.sequence += 1;
-        inner.blocks.push(BlockInfo {
-            pe,
-            kernel,
-            index,
-            dim,
-            began: inner.sequence,
-            ended: None,
-            observed: VecDeque::new(),
-            looked: None,
-            counters: Vec::new(),
-        });
+        inner.blocks.push(BlockInfo::new(pe, Some(launch), kernel, index, dim));
         inner.blocks.len() as u32 - 1
-    }
-
-    /// A block has ended: what it did is done for blocks that begin later.
-    pub(crate) fn end(&self, block: u32) {
-        let inner = &mut *self.inner.borrow_mut();
-        inner.sequence += 1;
-        let info = &mut inner.blocks[block as usize];
-        info.ended = Some(inner.sequence);
-        info.observed = info
-            .observed
-            .split_off(info.observed.len().saturating_sub(OBSERVED_LAST));
     }
 
     /// Memory that holds nothing any more.
@@ -290,9 +299,7 @@ impl Checker {
         for member in members.clone() {
             let mut order = member.borrow_mut();
             epoch = epoch.max(order.epoch);
-            let known = last
-                .as_ref()
-                .is_some_and(|l| l.seen.same(&order.clock.seen) && l.done.same(&order.clock.done));
+            let known = last.as_ref().is_some_and(|l| l.same(&order.clock));
             if first {
                 clock = order.clock.clone();
                 first = false;
@@ -390,7 +397,10 @@ impl Checker {
                 if let Some(released) = released {
                     release.get_or_insert_default().join(&released);
                 }
-                // What is done is so for everybody.
+                // What is done is so for everybody, and so is what has ended.
+                if !order.clock.ends.is_empty() {
+                    release.get_or_insert_default().ends.join(&order.clock.ends);
+                }
                 if !order.clock.done.same(&Done::default()) {
                     release.get_or_insert_default().done.join(&order.clock.done);
                 }
@@ -679,9 +689,13 @@ fn ordered(blocks: &[BlockInfo], old: &Access, view: &View<'_>, made: &Access) -
     if old.what == What::Fresh {
         return made.what.writes();
     }
+    let knows = match view {
+        View::Lane(order, _) => &order.clock.ends,
+        View::Op(..) => &made.clock.ends,
+    };
     if blocks[old.lane.block as usize]
-        .ended
-        .is_some_and(|ended| ended < later.began)
+        .launch
+        .is_some_and(|launch| knows.contains(launch))
     {
         return true;
     }

@@ -2,6 +2,7 @@
 
 use super::access::What;
 use super::clock::{Channel, Clock, Done, LaneId, Run, Set};
+use super::ends::Ends;
 use shmem::hook::At;
 use std::panic::Location;
 
@@ -26,6 +27,7 @@ pub(crate) struct Fence {
     pub(crate) seen: Set,
     pub(crate) own: u32,
     pub(crate) done: Done,
+    pub(crate) ends: Ends,
 }
 
 #[derive(Debug)]
@@ -55,11 +57,12 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    pub(crate) fn new(me: LaneId) -> Self {
+    /// A lane that knows this much at its beginning.
+    pub(crate) fn new(me: LaneId, clock: Clock) -> Self {
         Self {
             me,
             epoch: 1,
-            clock: Clock::default(),
+            clock,
             quiets: Vec::new(),
             fences: Vec::new(),
             fenced_memory: None,
@@ -143,6 +146,7 @@ impl Order {
             seen: self.clock.seen.clone(),
             own: self.epoch,
             done: self.clock.done.clone(),
+            ends: self.clock.ends.clone(),
         };
         self.epoch += 1;
         match self.fences.iter_mut().find(|fence| fence.ctx == ctx) {
@@ -204,6 +208,7 @@ impl Order {
         let seen = fence.seen.with(Run::of(self.me, 0, fence.own));
         let mut done = fence.done.clone();
         done.add(channel, &seen.of_blocks(of_my_pe));
-        Some(Clock { seen, done })
+        let ends = fence.ends.clone();
+        Some(Clock { seen, done, ends })
     }
 }

@@ -6,7 +6,7 @@
 
 use super::op::{Effect, Op, Remote, Team};
 use shmem::hook::SignalUpdate;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// When an operation takes effect: the time in nanoseconds, its place among those of the same time, its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,20 +50,17 @@ struct Link {
     pe: u32,
     ctx: u32,
     target: u32,
-    /// In the order of issue.
-    pending: Vec<Pending>,
+    /// In the order of issue, by number.
+    pending: BTreeMap<u64, Box<Pending>>,
     /// Those with a smaller number are acknowledged: whatever the PE issues to the target comes behind them.
     acknowledged: u64,
 }
 
 impl Link {
-    /// How many have a smaller number than this.
-    fn older(&self, number: u64) -> usize {
-        self.pending.partition_point(|p| p.due.number < number)
-    }
-
-    fn latest_of(&self, older: usize) -> Option<Due> {
-        older.checked_sub(1).map(|last| self.pending[last].latest)
+    /// The latest of those with a smaller number than this.
+    fn latest_of(&self, number: u64) -> Option<Due> {
+        let (_, last) = self.pending.range(..number).next_back()?;
+        Some(last.latest)
     }
 }
 
@@ -85,7 +82,7 @@ impl Links {
                 pe,
                 ctx,
                 target,
-                pending: Vec::new(),
+                pending: BTreeMap::new(),
                 acknowledged: 0,
             });
             of.entry(pe).or_default().push(all.len() - 1);
@@ -100,18 +97,17 @@ impl Links {
     /// Adds what was issued before the number `fence` on the link.
     pub(crate) fn behind_fence(&self, link: usize, fence: u64, behind: &mut Behind) {
         let link = &self.all[link];
-        behind.add(link.latest_of(link.older(fence)));
+        behind.add(link.latest_of(fence));
     }
 
     /// Adds everything on the link.
     pub(crate) fn behind_all(&self, link: usize, behind: &mut Behind) {
-        let link = &self.all[link];
-        behind.add(link.latest_of(link.pending.len()));
+        behind.add(self.all[link].latest_of(u64::MAX));
     }
 
     /// Adds what the lanes of a `put_signal` have put, and takes it as told.
     pub(crate) fn behind_team(&mut self, link: usize, team: Team, behind: &mut Behind) {
-        for pending in self.all[link].pending.iter_mut().filter(|p| p.team == Some(team)) {
+        for pending in self.all[link].pending.values_mut().filter(|p| p.team == Some(team)) {
             pending.team = None;
             behind.add(Some(pending.due));
         }
@@ -119,7 +115,7 @@ impl Links {
 
     /// Adds updates of the same word.
     pub(crate) fn behind_word(&self, link: usize, offset: u64, behind: &mut Behind) {
-        for pending in &self.all[link].pending {
+        for pending in self.all[link].pending.values() {
             if matches!(pending.effect, Effect::Signal(SignalUpdate { offset: at, .. }) if at == offset) {
                 behind.add(Some(pending.due));
             }
@@ -134,7 +130,7 @@ impl Links {
             if other.target != target {
                 continue;
             }
-            let latest = other.latest_of(other.older(other.acknowledged));
+            let latest = other.latest_of(other.acknowledged);
             behind.add(latest);
             if latest.is_some() && i != link {
                 behind.across.push((i, other.acknowledged));
@@ -159,8 +155,9 @@ impl Links {
         across: Vec<(usize, u64)>,
     ) {
         let pending = &mut self.all[link].pending;
-        let latest = pending.last().map_or(due, |last| last.latest.max(due));
-        pending.push(Pending {
+        let last = pending.last_key_value();
+        let latest = last.map_or(due, |(_, last)| last.latest.max(due));
+        let issued = Pending {
             op,
             to,
             effect,
@@ -168,16 +165,16 @@ impl Links {
             latest,
             team,
             across,
-        });
+        };
+        pending.insert(due.number, Box::new(issued));
         self.never += usize::from(due.ns == NEVER);
         self.due.insert((due, link));
     }
 
-    fn take(&mut self, (due, link): (Due, usize)) -> Pending {
+    fn take(&mut self, (due, link): (Due, usize)) -> Option<Box<Pending>> {
         self.due.remove(&(due, link));
         self.never -= usize::from(due.ns == NEVER);
-        let at = self.all[link].older(due.number);
-        self.all[link].pending.remove(at)
+        self.all[link].pending.remove(&due.number)
     }
 
     /// Those that will take effect some time.
@@ -191,24 +188,25 @@ impl Links {
     }
 
     /// Takes the next one that is due.
-    pub(crate) fn take_due(&mut self, now_ns: u64) -> Option<Pending> {
+    pub(crate) fn take_due(&mut self, now_ns: u64) -> Option<Box<Pending>> {
         let first = *self.due.first()?;
-        (first.0.ns <= now_ns).then(|| self.take(first))
+        (first.0.ns <= now_ns).then(|| self.take(first))?
     }
 
     /// Takes those of some links with a number below, in the order of their times. None where one of them never takes
     /// effect.
-    pub(crate) fn take_older(&mut self, which: &[usize], number: u64) -> Option<Vec<Pending>> {
+    #[expect(clippy::vec_box, reason = "they are large, and lie in boxes already")]
+    pub(crate) fn take_older(&mut self, which: &[usize], number: u64) -> Option<Vec<Box<Pending>>> {
         let mut dues = Vec::new();
         for &link in which {
-            let older = self.all[link].older(number);
-            dues.extend(self.all[link].pending[..older].iter().map(|p| (p.due, link)));
+            let older = self.all[link].pending.range(..number);
+            dues.extend(older.map(|(_, p)| (p.due, link)));
         }
         dues.sort_unstable();
         if dues.last().is_some_and(|(due, _)| due.ns == NEVER) {
             return None;
         }
-        Some(dues.into_iter().map(|due| self.take(due)).collect())
+        Some(dues.into_iter().filter_map(|due| self.take(due)).collect())
     }
 
     /// The PE's links of a context.
@@ -222,7 +220,8 @@ impl Links {
 
     /// Whether all of a PE's operations with a smaller number have taken effect.
     pub(crate) fn settled(&self, pe: u32, number: u64) -> bool {
-        self.of(pe).all(|link| self.all[link].older(number) == 0)
+        self.of(pe)
+            .all(|link| self.all[link].pending.range(..number).next().is_none())
     }
 
     /// Hands out what is pending of a PE, link by link.
@@ -231,7 +230,7 @@ impl Links {
         let mut mine = vec![false; self.all.len()];
         links.into_iter().flatten().for_each(|&link| mine[link] = true);
         let links = self.all.iter_mut().enumerate().filter(move |(i, _)| mine[*i]);
-        links.flat_map(|(i, link)| link.pending.iter_mut().map(move |p| (i, p)))
+        links.flat_map(|(i, link)| link.pending.values_mut().map(move |p| (i, &mut **p)))
     }
 
     /// How many are pending from where to where, for reports.
@@ -239,7 +238,7 @@ impl Links {
         let busy = self
             .all
             .iter()
-            .filter_map(|link| link.pending.first().map(|p| (link, p)));
+            .filter_map(|link| link.pending.first_key_value().map(|(_, p)| (link, &**p)));
         busy.map(|(link, first)| (link.pe, link.target, first, link.pending.len()))
     }
 }

@@ -436,7 +436,7 @@ impl Network {
             for &(other, number) in &pending.across {
                 self.force(other, number);
             }
-            self.land(pending);
+            self.land(*pending);
         }
         self.note_next();
     }
@@ -465,7 +465,7 @@ impl Network {
         // What a NIC reads or writes on this side is done when it is acknowledged.
         self.flush(origin);
         let done = older.is_some();
-        older.into_iter().flatten().for_each(|pending| self.land(pending));
+        older.into_iter().flatten().for_each(|pending| self.land(*pending));
         self.note_next();
         done
     }
@@ -531,7 +531,7 @@ impl Network {
         while self.next_ns.get() <= self.clock.now_ns() && self.next_ns.get() != NEVER {
             let due = self.links.borrow_mut().take_due(self.clock.now_ns());
             match due {
-                Some(pending) => self.land(pending),
+                Some(pending) => self.land(*pending),
                 None => self.wake_sleeper(),
             }
             self.note_next();

@@ -278,8 +278,9 @@ mod host {
     }
 
     fn operations(pe: &Pe) -> anyhow::Result<()> {
-        let (n, threads) = (u64::from(pe.n()), full_or_little(128, 64));
+        let n = u64::from(pe.n());
         macro_rules! each { ($($t:ident)*) => { $(
+            let threads = full_or_little(128, u64::from($t::BITS));
             let (x, seen) = (pe.alloc::<$t>(OPERATIONS)?, pe.alloc::<u64>(3)?);
             let mut start = [0; OPERATIONS];
             start[7..10].fill(!0);

@@ -133,7 +133,7 @@ pub fn large(all: Collective, dst: SymSlice<u32>, back: Global<u32>, src: SymSli
 mod host {
     use super::*;
     use crate::scalar::Wide;
-    use crate::suite::{Case, full_or_little, noise};
+    use crate::suite::{Case, few, full_or_little, noise};
     use anyhow::ensure;
     use shmem_host::{Pe, collective_launch};
 
@@ -195,7 +195,7 @@ mod host {
         let per_line = (16 / size_of::<T>()).max(1) as u32;
         let poison = T::from_number(0xdead_beef);
         pe.barrier_all()?;
-        for k in 0..60u32 {
+        for k in few::<T>(60) {
             let r = |salt: u64, below: u32| (noise(salt + 100, k.into()) % u64::from(below)) as u32;
             let len = match k % 4 {
                 0 => k / 4 % 3,
@@ -255,7 +255,7 @@ mod host {
         let (put_to, got, src) = (pe.alloc::<T>(LEN)?, pe.alloc::<T>(LEN)?, pe.alloc::<T>(LEN)?);
         src.write(&(0..LEN).map(|i| number::<T>(pe.id(), i)).collect::<Vec<_>>())?;
         let poison = T::from_number(0x5555_aaaa);
-        for k in 0..24u32 {
+        for k in few::<T>(24) {
             let r = |salt: u64, below: u32| (noise(salt + 200, k.into()) % u64::from(below)) as u32;
             let (dst, from) = (1 + r(1, 7), 1 + r(2, 7));
             let most = (LEN as u32 - 1) / dst.max(from) + 1;
@@ -306,7 +306,8 @@ mod host {
             let numbers = |who: u32| (0..len).map(move |i| (i as u32).wrapping_mul(0x9e37_79b9) ^ who);
             src.write(&numbers(pe.id()).collect::<Vec<_>>())?;
             pe.barrier_all()?;
-            collective_launch!(pe, large<<<4, 256>>>(&dst, &back, &src))?;
+            let block = full_or_little(256, 64);
+            collective_launch!(pe, large<<<4, block>>>(&dst, &back, &src))?;
             pe.barrier_all()?;
             let left = (pe.id() + pe.n() - 1) % pe.n();
             ensure!(dst.to_vec()?.into_iter().eq(numbers(left)), "put of {len} elements");

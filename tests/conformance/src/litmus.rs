@@ -21,7 +21,7 @@ pub struct Game {
     wrong: Global<u32>,
     /// For each block, whether its part is over.
     over: Global<u32>,
-    /// [`NOISE`] elements for each warp.
+    /// A row for each warp.
     noise: SymSlice<u32>,
     quiet: SymSlice<u32>,
 }
@@ -38,7 +38,8 @@ impl Game {
             }
         } else {
             let warp = Block.id() * Warp::per_block() + Warp.id();
-            let (to_row, from) = (self.noise.chunk(warp, NOISE), self.quiet.chunk(warp, NOISE));
+            let len = self.noise.len() as u32 / (thread::grid_size() * Warp::per_block());
+            let (to_row, from) = (self.noise.chunk(warp, len), self.quiet.chunk(warp, len));
             let mut to = shmem::my_pe();
             // The wait holds at once, and gives every lane the same value.
             while shmem::wait_until(Warp, over, ge(0)) == 0 {
@@ -373,12 +374,12 @@ mod host {
             let (rounds, blocks, threads) = if gpu {
                 (100_000, 4, 128)
             } else {
-                (full_or_little(50, 4), 2, 64)
+                (full_or_little(50, 2), 2, 64)
             };
             let (wrong, over) = (pe.buffer::<u32>(1)?, pe.buffer::<u32>(blocks as usize)?);
             wrong.write(&[0])?;
             over.write(&vec![0; blocks as usize])?;
-            let noise = || pe.alloc::<u32>((blocks * threads / 32 * NOISE) as usize);
+            let noise = || pe.alloc::<u32>((blocks * threads / 32 * full_or_little(NOISE, 32)) as usize);
             let noise = [noise()?, noise()?];
             let game = Game {
                 rounds,

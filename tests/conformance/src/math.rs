@@ -65,7 +65,7 @@ pub fn functions_f64(x: Global<f64>, out: Global<f64>) {
 #[cfg(not(target_arch = "nvptx64"))]
 mod host {
     use super::*;
-    use crate::suite::{Case, noise};
+    use crate::suite::{Case, full_or_little, noise};
     use anyhow::ensure;
     use shmem_host::{Pe, collective_launch};
 
@@ -122,10 +122,14 @@ mod host {
         ("fast_tanh", f64::tanh, Relative(-10.9), f64::MAX),
     ];
 
-    const N: usize = 4096;
+    /// Blocks, their threads, and all of these.
+    fn shape() -> (u32, u32, usize) {
+        full_or_little((16, 256, 4096), (2, 64, 128))
+    }
 
     fn single(pe: &Pe) -> anyhow::Result<()> {
-        let x: Vec<f32> = (0..N)
+        let (blocks, threads, all) = shape();
+        let x: Vec<f32> = (0..all)
             .map(|i| {
                 let r = noise(9, i as u64);
                 // Magnitudes 2^-20 to 2^20, of both signs, a quarter of them around 1.
@@ -137,11 +141,11 @@ mod host {
                 f32::from_bits((r as u32 & 0x807f_ffff) | exponent << 23)
             })
             .collect();
-        let (src, out) = (pe.buffer::<f32>(N)?, pe.buffer::<f32>(N * ROWS.len())?);
+        let (src, out) = (pe.buffer::<f32>(all)?, pe.buffer::<f32>(all * ROWS.len())?);
         src.write(&x)?;
-        collective_launch!(pe, functions<<<16, 256>>>(&src, &out))?;
+        collective_launch!(pe, functions<<<blocks, threads>>>(&src, &out))?;
         let out = out.to_vec()?;
-        for ((name, truth, error, up_to), results) in ROWS.iter().zip(out.chunks(N)) {
+        for ((name, truth, error, up_to), results) in ROWS.iter().zip(out.chunks(all)) {
             for (&x, &got) in x.iter().zip(results).filter(|(x, _)| f64::from(x.abs()) <= *up_to) {
                 check(name, *error, x, got, truth(f64::from(x)))?;
             }
@@ -175,13 +179,14 @@ mod host {
     }
 
     fn double(pe: &Pe) -> anyhow::Result<()> {
-        let x: Vec<f64> = (0..N).map(|i| (noise(5, i as u64) as i64 as f64) * 1e-15).collect();
-        let (src, out) = (pe.buffer::<f64>(N)?, pe.buffer::<f64>(N * 8)?);
+        let (blocks, threads, all) = shape();
+        let x: Vec<f64> = (0..all).map(|i| (noise(5, i as u64) as i64 as f64) * 1e-15).collect();
+        let (src, out) = (pe.buffer::<f64>(all)?, pe.buffer::<f64>(all * 8)?);
         src.write(&x)?;
-        collective_launch!(pe, functions_f64<<<16, 256>>>(&src, &out))?;
+        collective_launch!(pe, functions_f64<<<blocks, threads>>>(&src, &out))?;
         let out = out.to_vec()?;
         for (i, x) in x.into_iter().enumerate() {
-            let got: Vec<f64> = (0..8).map(|row| out[row * N + i]).collect();
+            let got: Vec<f64> = (0..8).map(|row| out[row * all + i]).collect();
             let expected = [
                 x.abs().sqrt(),
                 1.0 / x.abs().sqrt(),

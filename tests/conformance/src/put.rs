@@ -95,7 +95,7 @@ pub fn put_array(dst: SymSlice<u32>) {
 mod host {
     use super::*;
     use crate::scalar::{Element, Wide};
-    use crate::suite::{Case, noise};
+    use crate::suite::{Case, few, noise};
     use anyhow::ensure;
     use shmem_host::{Pe, collective_launch};
 
@@ -139,7 +139,7 @@ mod host {
         local.write(&mine)?;
         let per_line = (16 / size_of::<T>()).max(1) as u32;
         let poison = T::from_number(0xdead_beef);
-        for k in 0..60u32 {
+        for k in few::<T>(60) {
             let r = |salt: u64, below: u32| (noise(salt, k.into()) % u64::from(below)) as u32;
             // Lengths 0 and 1, some around a line of 16 bytes, some of many lines.
             let len = match k % 4 {

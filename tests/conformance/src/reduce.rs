@@ -90,7 +90,7 @@ pub fn of_warp(x: Global<u32>, out: Global<u32>) {
 #[cfg(not(target_arch = "nvptx64"))]
 mod host {
     use super::*;
-    use crate::suite::{Case, noise};
+    use crate::suite::{Case, full_or_little, noise};
     use anyhow::ensure;
     use shmem_host::{Pe, collective_launch};
 
@@ -140,7 +140,8 @@ mod host {
         of_block<T>: shmem::Kernel<Args = (Global<T>, Global<T>)>,
         of_tiles<T>: shmem::Kernel<Args = (Global<T>, Global<T>)>,
     {
-        for size in [32u32, 96, 40, 1, 33, if pe.n() > 2 { 200 } else { 1000 }] {
+        let most = if pe.n() > 2 { 200 } else { 1000 };
+        for &size in full_or_little(&[32u32, 96, 40, 1, 33, most][..], &[64, 40]) {
             let values: Vec<T> = (0..size).map(|i| number(noise(u64::from(size), i.into()))).collect();
             let n = size as usize;
             let (x, out) = (pe.buffer::<T>(n)?, pe.buffer::<T>(12 * n)?);
@@ -243,7 +244,7 @@ mod host {
 
     fn turns(pe: &Pe) -> anyhow::Result<()> {
         let wrong = pe.buffer::<u32>(1)?;
-        for size in [1u32, 64, 250] {
+        for &size in full_or_little(&[1u32, 64, 250][..], &[70]) {
             wrong.write(&[0])?;
             collective_launch!(pe, in_turns<<<2, size>>>(&wrong))?;
             ensure!(wrong.read(0)? == 0, "block of {size}, round {}", wrong.read(0)? - 1);

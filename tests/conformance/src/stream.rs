@@ -13,7 +13,7 @@ pub fn meet_and_count(all: Collective, x: Global<u64>) {
 #[cfg(not(target_arch = "nvptx64"))]
 mod host {
     use super::*;
-    use crate::suite::{Case, noise};
+    use crate::suite::{Case, few, full_or_little, noise};
     use anyhow::ensure;
     use shmem::bytemuck;
     use shmem_host::{LaunchConfig, Pe, Stream, collective_launch};
@@ -68,24 +68,26 @@ mod host {
     }
 
     fn moves<T: Pod + PartialEq + std::fmt::Debug>(pe: &Pe) -> anyhow::Result<()> {
-        const LEN: usize = 1500;
-        let (dst, src) = (pe.alloc::<T>(LEN)?, pe.alloc::<T>(LEN)?);
-        let (local, back) = (pe.buffer::<T>(LEN)?, pe.buffer::<T>(LEN)?);
+        let all = full_or_little(1500, 150);
+        let (dst, src) = (pe.alloc::<T>(all)?, pe.alloc::<T>(all)?);
+        let (local, back) = (pe.buffer::<T>(all)?, pe.buffer::<T>(all)?);
         let (me, n) = (pe.id(), pe.n());
         let (next, before) = ((me + 1) % n, (me + n - 1) % n);
         let stream = pe.stream();
-        for (round, (to, from, len)) in (0..).zip([
-            (0, 0, LEN),
+        let shapes = [
+            (0, 0, all),
             (1, 0, 1),
             (3, 5, 31),
-            (7, 7, 513),
-            (1, 2, 1444),
-            (LEN, LEN, 0),
-        ]) {
-            let bytes = vec![T::zeroed(); LEN];
+            (7, 7, all / 3 + 13),
+            (1, 2, all - 56),
+            (all, all, 0),
+        ];
+        for round in few::<T>(6) {
+            let ((to, from, len), round) = (shapes[round as usize], u64::from(round));
+            let bytes = vec![T::zeroed(); all];
             dst.write(&bytes)?;
-            src.write(&elements(me, round, LEN))?;
-            local.write(&elements(me, round + 100, LEN))?;
+            src.write(&elements(me, round, all))?;
+            local.write(&elements(me, round + 100, all))?;
             stream.barrier_all()?;
             let symmetric = round % 2 == 0;
             if symmetric {
@@ -94,14 +96,14 @@ mod host {
                 stream.put(dst.part(to..to + len)?, local.part(from..from + len)?, next)?;
             }
             stream.barrier_all()?;
-            let sent = elements::<T>(before, if symmetric { round } else { round + 100 }, LEN);
+            let sent = elements::<T>(before, if symmetric { round } else { round + 100 }, all);
             let mut expected = bytes;
             expected[to..to + len].copy_from_slice(&sent[from..from + len]);
             ensure!(dst.to_vec()? == expected, "put of {len} in round {round}");
 
-            back.write(&[T::zeroed(); LEN])?;
+            back.write(&vec![T::zeroed(); all])?;
             stream.get(back.part(from..from + len)?, src.part(to..to + len)?, before)?;
-            let theirs = elements::<T>(before, round, LEN);
+            let theirs = elements::<T>(before, round, all);
             ensure!(
                 back.to_vec()?[from..from + len] == theirs[to..to + len],
                 "get of {len} in round {round}"
@@ -118,21 +120,21 @@ mod host {
     }
 
     fn signals(pe: &Pe) -> anyhow::Result<()> {
-        const LEN: usize = 1200;
-        let (dst, src) = (pe.alloc::<u32>(LEN)?, pe.buffer::<u32>(LEN)?);
+        let len = full_or_little(1200, 150);
+        let (dst, src) = (pe.alloc::<u32>(len)?, pe.buffer::<u32>(len)?);
         let (ready, taken) = (pe.signals(2)?, pe.signals(1)?);
         let (me, n) = (pe.id(), pe.n());
         let (next, before) = ((me + 1) % n, (me + n - 1) % n);
         let stream = pe.stream();
         for round in 1..=4 {
-            src.write(&elements(me, round, LEN))?;
+            src.write(&elements(me, round, len))?;
             stream.put_signal(&dst, &src, ready.at(1)?.set(round), next)?;
             if round % 2 == 0 {
                 stream.signal_wait(ready.at(1)?, eq(round))?;
             } else {
                 stream.signal_wait(ready.at(1)?, gt(round - 1))?;
             }
-            let (got, expected) = (dst.to_vec()?, elements::<u32>(before, round, LEN));
+            let (got, expected) = (dst.to_vec()?, elements::<u32>(before, round, len));
             ensure!(got == expected, "round {round}");
             // Nothing comes before the last has been read.
             stream.signal_op(taken.at(0)?.set(round), before)?;
@@ -202,11 +204,11 @@ mod host {
 
     /// A ring in which every PE passes on what it has, in a graph; the host looks in between.
     fn replayed(pe: &Pe) -> anyhow::Result<()> {
-        const LEN: usize = 600;
-        let (inbox, mine) = (pe.alloc::<u64>(LEN)?, pe.buffer::<u64>(LEN)?);
+        let len = full_or_little(600, 100);
+        let (inbox, mine) = (pe.alloc::<u64>(len)?, pe.buffer::<u64>(len)?);
         let (arrived, stream) = (pe.counters(1)?, pe.stream());
         let (me, n) = (pe.id(), pe.n());
-        mine.write(&elements(me, 0, LEN))?;
+        mine.write(&elements(me, 0, len))?;
         let step = stream.capture(|| -> anyhow::Result<()> {
             stream.put_signal(&inbox, &mine, arrived.at(0)?.add(1), (me + 1) % n)?;
             stream.barrier_all()?;
@@ -224,7 +226,7 @@ mod host {
             step.launch(stream)?;
             if round % 2 == 1 {
                 // Each block has added 1 to the first element, in each round.
-                let mut expected = elements::<u64>((me + n - round % n) % n, 0, LEN);
+                let mut expected = elements::<u64>((me + n - round % n) % n, 0, len);
                 expected[0] = expected[0].wrapping_add(4 * u64::from(round));
                 ensure!(mine.to_vec()? == expected, "round {round}");
             }

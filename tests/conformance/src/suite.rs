@@ -85,6 +85,12 @@ pub(crate) fn full_or_little<T>(full: T, little: T) -> T {
     if LITTLE.load(Ordering::Relaxed) { little } else { full }
 }
 
+/// The numbers of a sweep over an element type: all of them, or every fifth, others for each size of an element.
+pub(crate) fn few<T>(all: u32) -> impl Iterator<Item = u32> {
+    let first = full_or_little(0, size_of::<T>().trailing_zeros());
+    (first..all).step_by(full_or_little(1, 5))
+}
+
 /// Numbers that look random and depend on every argument.
 pub fn noise(seed: u64, i: u64) -> u64 {
     let mut x = (seed ^ i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_add(0x1234_5678_9abc_def1);

@@ -65,7 +65,8 @@ pub fn numbers(out: Global<u32>) {
 pub fn two_teams(all: Collective, cells: SymSlice<u32>, wrong: Global<u32>) {
     let (w, team) = (Warp.id(), if Warp.id() == 0 { shmem::world() } else { shmem::node() });
     let (me, n) = (team.my_pe(), team.n_pes());
-    let row = cells.chunk(w, n);
+    // Teams may be of different size.
+    let row = cells.chunk(w, shmem::n_pes());
     for round in 1..=20 {
         for i in Warp.strided(n) {
             shmem::p(row.at(me), round, (team, i));
@@ -106,7 +107,7 @@ mod host {
         let (dst, src) = (pe.alloc::<u64>(128)?, pe.alloc::<u64>(128)?);
         let (ready, count, got) = (pe.signals(1)?, pe.counters(1)?, pe.buffer::<u64>(129)?);
         collective_launch!(pe, by_index<<<1, 96>>>(&dst, &src, &ready, &count, &got))?;
-        let (me, n) = (u64::from(pe.id()), u64::from(pe.n()));
+        let (me, n) = (u64::from(pe.node().my_pe()), u64::from(pe.node().n_pes()));
         let (left, right) = ((me + n - 1) % n, (me + 1) % n);
         for (i, got) in (0..).zip(got.to_vec()?) {
             let expected = match i {
@@ -123,8 +124,17 @@ mod host {
     fn translation(pe: &Pe) -> anyhow::Result<()> {
         let out = pe.buffer::<u32>(7)?;
         collective_launch!(pe, numbers<<<1, 1>>>(&out))?;
-        let (me, n) = (pe.id(), pe.n());
-        ensure!(out.to_vec()? == [me, n, n, me, 0, 0, u32::MAX], "{:?}", out.to_vec()?);
+        let (me, n, node) = (pe.id(), pe.n(), pe.node());
+        let expected = [
+            me,
+            n,
+            node.n_pes(),
+            me,
+            node.translate(0).unwrap_or(u32::MAX),
+            0,
+            u32::MAX,
+        ];
+        ensure!(out.to_vec()? == expected, "{:?}, expected {expected:?}", out.to_vec()?);
         Ok(())
     }
 

@@ -58,7 +58,7 @@ pub fn carry(all: Collective, place: SymSlice<U64x2>, out: Global<U64x2>) {
 #[cfg(not(target_arch = "nvptx64"))]
 mod host {
     use super::*;
-    use crate::suite::{Case, noise};
+    use crate::suite::{Case, full_or_little, noise};
     use anyhow::ensure;
     use shmem::bytemuck;
     use shmem_host::{Pe, collective_launch};
@@ -79,7 +79,7 @@ mod host {
     ];
 
     fn rounding(pe: &Pe) -> anyhow::Result<()> {
-        const N: usize = 8192;
+        let all = full_or_little(8192, 256);
         let special = [
             f32::NAN,
             -f32::NAN,
@@ -102,7 +102,7 @@ mod host {
             1.000_488_3,
             1.001_464_8,
         ];
-        let values: Vec<f32> = (0..N)
+        let values: Vec<f32> = (0..all)
             .map(|i| match i {
                 _ if i < special.len() => special[i],
                 // Ties and their neighbours, of both kinds of halves.
@@ -113,9 +113,9 @@ mod host {
                 _ => f32::from_bits(noise(4, i as u64) as u32),
             })
             .collect();
-        let src = pe.buffer::<f32>(N)?;
-        let (f16s, bf16s) = (pe.buffer::<F16x2>(N / 2)?, pe.buffer::<Bf16x2>(N / 2)?);
-        let (wide, wider) = (pe.buffer::<F16x8>(N / 8)?, pe.buffer::<Bf16x8>(N / 8)?);
+        let src = pe.buffer::<f32>(all)?;
+        let (f16s, bf16s) = (pe.buffer::<F16x2>(all / 2)?, pe.buffer::<Bf16x2>(all / 2)?);
+        let (wide, wider) = (pe.buffer::<F16x8>(all / 8)?, pe.buffer::<Bf16x8>(all / 8)?);
         src.write(&values)?;
         collective_launch!(pe, round<<<1, 256>>>(&src, &f16s, &bf16s, &wide, &wider))?;
         let (f16s, bf16s, wide, wider) = (f16s.to_vec()?, bf16s.to_vec()?, wide.to_vec()?, wider.to_vec()?);
@@ -139,12 +139,13 @@ mod host {
     }
 
     fn widening(pe: &Pe) -> anyhow::Result<()> {
-        const PAIRS: usize = 1 << 15;
-        let bits: Vec<u16> = (0..=u16::MAX).collect();
-        let (f16s, bf16s) = (pe.buffer::<F16x2>(PAIRS)?, pe.buffer::<Bf16x2>(PAIRS)?);
-        f16s.write(bytemuck::cast_slice(&bits))?;
-        bf16s.write(bytemuck::cast_slice(&bits))?;
-        let (from_f16, from_bf16) = (pe.buffer::<U32x2>(PAIRS)?, pe.buffer::<U32x2>(PAIRS)?);
+        let bits: Vec<u16> = (0..=u16::MAX).step_by(full_or_little(1, 61)).collect();
+        let bits = &bits[..bits.len() / 2 * 2];
+        let pairs = bits.len() / 2;
+        let (f16s, bf16s) = (pe.buffer::<F16x2>(pairs)?, pe.buffer::<Bf16x2>(pairs)?);
+        f16s.write(bytemuck::cast_slice(bits))?;
+        bf16s.write(bytemuck::cast_slice(bits))?;
+        let (from_f16, from_bf16) = (pe.buffer::<U32x2>(pairs)?, pe.buffer::<U32x2>(pairs)?);
         collective_launch!(pe, widen<<<1, 256>>>(&f16s, &bf16s, &from_f16, &from_bf16))?;
         let (from_f16, from_bf16) = (from_f16.to_vec()?, from_bf16.to_vec()?);
         let got: [&[u32]; 2] = [bytemuck::cast_slice(&from_f16), bytemuck::cast_slice(&from_bf16)];

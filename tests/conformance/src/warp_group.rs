@@ -63,7 +63,7 @@ pub fn group_put(
 #[cfg(not(target_arch = "nvptx64"))]
 mod host {
     use super::*;
-    use crate::suite::Case;
+    use crate::suite::{Case, full_or_little};
     use anyhow::ensure;
     use shmem_host::{Error, LaunchError, Pe, collective_launch};
 
@@ -83,11 +83,12 @@ mod host {
     ];
 
     fn paces(pe: &Pe) -> anyhow::Result<()> {
-        let (out, wrong) = (pe.buffer::<u32>(3 * 512)?, pe.buffer::<u32>(1)?);
-        collective_launch!(pe, apart<<<3, 512>>>(&out, &wrong))?;
+        let (blocks, threads) = full_or_little((3, 512), (1, 256));
+        let (out, wrong) = (pe.buffer::<u32>((blocks * threads) as usize)?, pe.buffer::<u32>(1)?);
+        collective_launch!(pe, apart<<<blocks, threads>>>(&out, &wrong))?;
         ensure!(wrong.read(0)? == 0, "round {}", wrong.read(0)?);
         for (i, sum) in out.to_vec()?.into_iter().enumerate() {
-            let first = i as u32 % 512 / 128 * 128;
+            let first = i as u32 % threads / 128 * 128;
             ensure!(sum == 5 * first + 10, "thread {i}: {sum}");
         }
         Ok(())

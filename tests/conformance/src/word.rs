@@ -173,7 +173,7 @@ pub fn take_turns(out: Global<u32>) {
 #[cfg(not(target_arch = "nvptx64"))]
 mod host {
     use super::*;
-    use crate::suite::Case;
+    use crate::suite::{Case, full_or_little};
     use anyhow::ensure;
     use shmem_host::{Pe, collective_launch};
 
@@ -197,19 +197,18 @@ mod host {
     ];
 
     fn sums(pe: &Pe) -> anyhow::Result<()> {
-        const BLOCKS: usize = 4;
-        let threads = 64u64;
+        let (blocks, threads) = full_or_little((4usize, 64u64), (2, 33));
         macro_rules! each { ($($t:ident)*) => { $(
-            let (x, seen) = (pe.buffer::<$t>(12 * BLOCKS + 12)?, pe.buffer::<u64>(BLOCKS + 1)?);
-            collective_launch!(pe, add_up::<$t><<<BLOCKS as u32, threads as u32>>>(&x, &seen))?;
+            let (x, seen) = (pe.buffer::<$t>(12 * blocks + 12)?, pe.buffer::<u64>(blocks + 1)?);
+            collective_launch!(pe, add_up::<$t><<<blocks as u32, threads as u32>>>(&x, &seen))?;
             for (i, x) in x.to_vec()?.into_iter().enumerate() {
-                let sum = if i < 12 * BLOCKS { threads } else { threads * BLOCKS as u64 };
+                let sum = if i < 12 * blocks { threads } else { threads * blocks as u64 };
                 ensure!(x.number() == sum && x.is_whole(), "{} word {i}: {x:?}, expected {sum}", stringify!($t));
             }
             // Each of eight sums has passed through every number below it.
             let passed = |sum: u64| 8 * sum * (sum - 1) / 2;
-            let mut expected = vec![passed(threads); BLOCKS];
-            expected.push(passed(threads * BLOCKS as u64));
+            let mut expected = vec![passed(threads); blocks];
+            expected.push(passed(threads * blocks as u64));
             let seen = seen.to_vec()?;
             ensure!(seen == expected, "{}: old values sum up to {seen:?}, expected {expected:?}", stringify!($t));
         )* } }
@@ -233,14 +232,14 @@ mod host {
     }
 
     fn messages(pe: &Pe) -> anyhow::Result<()> {
-        let (blocks, threads) = (6, 64);
+        let (blocks, threads, rounds) = full_or_little((6, 64, 30), (3, 64, 4));
         let (data, flags, wrong) = (
             pe.buffer::<u64>(blocks * threads)?,
             pe.buffer::<u32>(2 * blocks)?,
             pe.buffer::<u32>(1)?,
         );
         let grid = blocks as u32;
-        collective_launch!(pe, between_blocks<<<grid, threads as u32>>>(&data, &flags, 30, &wrong))?;
+        collective_launch!(pe, between_blocks<<<grid, threads as u32>>>(&data, &flags, rounds, &wrong))?;
         let wrong = wrong.read(0)?;
         ensure!(wrong == 0, "stale data in round {wrong}");
         Ok(())

@@ -19,6 +19,7 @@ mod table;
 
 pub use cases::all;
 pub use run::{Outcome, Tally};
+use shmem_host::{Backend, Error, Pe, World};
 use shmem_sim::{BugKind, Failure, Sim};
 use std::fmt;
 pub use table::{details, table, write};
@@ -34,10 +35,40 @@ pub struct Case {
     pub seen: &'static str,
     /// How it fails.
     pub expected: Expected,
+    /// A host program, which takes the place of `world` and `kernel`.
+    pub host: Option<Host>,
     /// What it runs on.
     pub world: fn() -> Sim,
     /// The kernel; `true`: as it should be.
     pub kernel: fn(bool),
+}
+
+/// What each PE's host does.
+#[derive(Clone, Copy, Debug)]
+pub struct Host {
+    /// How many PEs.
+    pub pes: u32,
+    /// The program; `true`: as it should be.
+    pub run: fn(&Pe, bool) -> Result<(), Error>,
+}
+
+impl Case {
+    /// Runs the bug or its twin with a seed.
+    fn run(&self, fixed: bool, seed: u64) -> Result<(), Failure> {
+        let Some(Host { pes, run }) = self.host else {
+            return (self.world)().seed(seed).run(|| (self.kernel)(fixed)).map(drop);
+        };
+        let world = World::builder().backend(Backend::Sim).pes(pes).seed(seed).build();
+        let ran = world.and_then(|world| world.run(|pe| run(&pe, fixed)));
+        ran.map_err(|error| match error {
+            Error::Bug(bug) => Failure::Bug(bug),
+            Error::Deadlock { report } => Failure::Deadlock { report },
+            other => Failure::PeerFailed {
+                pe: 0,
+                cause: other.to_string(),
+            },
+        })
+    }
 }
 
 /// How a bug shows.

@@ -66,7 +66,7 @@ fn tally(case: &Case, fixed: bool, seeds: u64) -> Tally {
                 break;
             }
             mine.seeds += 1;
-            let Err(failure) = (case.world)().seed(seed).run(|| (case.kernel)(fixed)) else {
+            let Err(failure) = case.run(fixed, seed) else {
                 continue;
             };
             let expected = !fixed && case.expected.is(&failure);

@@ -88,8 +88,10 @@ mod host {
             std::mem::swap(&mut u, &mut v);
             expected = step(&expected);
         }
-        let got = u.to_vec()?;
-        for (y, row) in got.chunks(NX).skip(1).take(rows).enumerate() {
+        // Neighbours may not have put what is around our rows in the last iteration.
+        let mut got = vec![0.0; rows * NX];
+        u.read_into(NX, &mut got)?;
+        for (y, row) in got.chunks(NX).enumerate() {
             ensure!(
                 row == expected[first + y],
                 "{rows} rows per PE, row {y}: {row:?}, expected {:?}",

@@ -1,6 +1,13 @@
-//! `seeds NAME`: runs one program over some seeds.
+//! `seeds NAME`: runs one program over some seeds, or all programs.
+//!
+//! A run can be split into chunks: `seeds --first 0 --seeds 500 --out runs`, then `--first 500`. Each adds its lines to the
+//! file, the last one a sum of the chunk.
 use clap::Parser;
+use rustix::time::{ClockId, clock_gettime};
 use seeds::{programs, sweep};
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(Parser)]
@@ -16,14 +23,22 @@ struct Cli {
     /// Worlds side by side: as many as there are cores if not given.
     #[arg(short, long)]
     jobs: Option<usize>,
+    /// A file that the results are added to, instead of standard output, where kernels print as well.
+    #[arg(short, long)]
+    out: Option<PathBuf>,
     /// Only names the programs.
     #[arg(long)]
     list: bool,
 }
 
-fn main() -> ExitCode {
+fn main() -> anyhow::Result<ExitCode> {
     let cli = Cli::parse();
-    let mut code = ExitCode::SUCCESS;
+    let mut out: Box<dyn Write> = match &cli.out {
+        Some(path) => Box::new(File::options().append(true).create(true).open(path)?),
+        None => Box::new(std::io::stdout()),
+    };
+    let seeds = cli.first..cli.first + cli.seeds;
+    let (mut ran, mut failures, began) = (0, 0, cpu_seconds());
     for program in programs() {
         if !cli.names.is_empty() && !cli.names.contains(&program.name) {
             continue;
@@ -32,14 +47,30 @@ fn main() -> ExitCode {
             println!("{}", program.name);
             continue;
         }
-        let began = std::time::Instant::now();
-        match sweep(&program, cli.first..cli.first + cli.seeds, cli.jobs) {
-            Ok(()) => println!("ok {} {:.3}", program.name, began.elapsed().as_secs_f64()),
+        let before = cpu_seconds();
+        ran += 1;
+        match sweep(&program, seeds.clone(), cli.jobs) {
+            Ok(()) => writeln!(out, "ok {} {:.3} s", program.name, cpu_seconds() - before)?,
             Err(failed) => {
-                println!("failed {}: {failed}", program.name);
-                code = ExitCode::FAILURE;
+                writeln!(out, "failed {}: {failed}", program.name)?;
+                failures += 1;
             }
         }
     }
-    code
+    if !cli.list {
+        writeln!(
+            out,
+            "{ran} programs, seeds {} to {}: {failures} failed, {:.1} s of CPU",
+            seeds.start,
+            seeds.end,
+            cpu_seconds() - began
+        )?;
+    }
+    Ok(ExitCode::from(u8::from(failures > 0)))
+}
+
+/// CPU time of this process.
+fn cpu_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }

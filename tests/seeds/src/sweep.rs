@@ -1,7 +1,7 @@
 //! Many seeds of one program, side by side.
 
 use crate::Program;
-use shmem_host::{Backend, World};
+use shmem_host::{Backend, SimPath, World};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Mutex;
@@ -14,12 +14,16 @@ use std::time::Duration;
 pub struct Failed {
     pub seed: u64,
     pub pes: u32,
+    pub path: SimPath,
     pub error: anyhow::Error,
 }
 
 impl fmt::Display for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "seed {} with {} PEs: {:#}", self.seed, self.pes, self.error)
+        let Self {
+            seed, pes, path, error, ..
+        } = self;
+        write!(f, "seed {seed} with {pes} PEs over {path}: {error:#}")
     }
 }
 
@@ -36,10 +40,10 @@ pub fn sweep(program: &Program, seeds: Range<u64>, jobs: Option<usize>) -> Resul
                     if seed >= seeds.end {
                         break;
                     }
-                    let pes = program.pes[(seed % program.pes.len() as u64) as usize];
-                    if let Err(error) = one(program, pes, seed) {
+                    let (pes, path) = program.shape(seed);
+                    if let Err(error) = one(program, pes, path, seed) {
                         next.store(seeds.end, Ordering::Relaxed);
-                        failed.lock().unwrap().get_or_insert(Failed { seed, pes, error });
+                        failed.lock().unwrap().get_or_insert(Failed { seed, pes, path, error });
                     }
                 }
             });
@@ -48,8 +52,12 @@ pub fn sweep(program: &Program, seeds: Range<u64>, jobs: Option<usize>) -> Resul
     failed.into_inner().unwrap().map_or(Ok(()), Err)
 }
 
-fn one(program: &Program, pes: u32, seed: u64) -> anyhow::Result<()> {
-    let mut builder = World::builder().backend(Backend::Sim).pes(pes).seed(seed);
+fn one(program: &Program, pes: u32, path: SimPath, seed: u64) -> anyhow::Result<()> {
+    let mut builder = World::builder()
+        .backend(Backend::Sim)
+        .pes(pes)
+        .sim_path(path)
+        .seed(seed);
     // As `World::from_env` reads it.
     if let Ok(seconds) = std::env::var("SHMEM_TIMEOUT") {
         builder = builder.time_limit(Some(Duration::from_secs_f64(seconds.parse()?)));

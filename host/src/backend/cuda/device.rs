@@ -15,6 +15,7 @@ use cudarc::driver::sys::{CUevent, CUevent_flags, CUfunction, CUfunction_attribu
 use cudarc::driver::sys::{CUmemAllocationType, CUmemLocation, CUmemLocationType, CUmemPool_attribute};
 use cudarc::driver::sys::{CUmemPoolProps, CUmemoryPool, CUstream};
 use shmem::fault::FaultKind;
+use shmem::hook::At;
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::ffi::c_void;
@@ -222,7 +223,7 @@ impl Device for CudaDevice {
         Ok(())
     }
 
-    fn read(&self, address: u64, into: &mut [u8], _watch: &Watch<'_>) -> Result<(), Halt> {
+    fn read(&self, address: u64, into: &mut [u8], _at: At, _watch: &Watch<'_>) -> Result<(), Halt> {
         let to = into.as_mut_ptr().cast();
         // SAFETY: the caller owns the device's side; `into` is borrowed until the copy has ended, below.
         unsafe {
@@ -232,7 +233,7 @@ impl Device for CudaDevice {
         Ok(settle(|| self.service_is_idle())?)
     }
 
-    fn write(&self, address: u64, from: &[u8], _watch: &Watch<'_>) -> Result<(), Halt> {
+    fn write(&self, address: u64, from: &[u8], _at: At, _watch: &Watch<'_>) -> Result<(), Halt> {
         let host = from.as_ptr().cast();
         // SAFETY: the caller owns the device's side; `from` is borrowed until the copy has ended, below.
         unsafe {

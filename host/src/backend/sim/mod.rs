@@ -17,10 +17,12 @@ use crate::register::{RegisterError, UserMemory};
 use crate::{Error, HeapError, StreamError};
 use memory::{Buffer, load, store};
 use register::UserFiles;
+use shmem::hook::At;
 use shmem_sim::{Config, Engine, Failure, KernelJob, Processes, SimError};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ffi::c_void;
+use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -56,6 +58,7 @@ impl Sim {
         let mut config = Config::new(pes);
         config.seed = settings.seed;
         config.check = settings.check;
+        config.path = settings.path;
         config.heap_bytes = heap_bytes;
         config.time_limit = settings.time_limit;
         if group.processes().is_some() {
@@ -98,6 +101,10 @@ impl Platform for Sim {
         self.pes
     }
 
+    fn node(&self, pe: u32) -> Range<u32> {
+        self.engine.node(pe)
+    }
+
     fn heap_bytes(&self) -> u64 {
         self.heap_bytes
     }
@@ -131,7 +138,7 @@ impl Platform for Sim {
     }
 
     fn release(&self, pes: &mut dyn Iterator<Item = u32>) {
-        pes.for_each(|pe| self.engine.release(pe));
+        self.engine.met(&pes.collect::<Vec<_>>());
     }
 
     fn abort(&self, pe: u32, cause: &str) {
@@ -222,6 +229,11 @@ impl SimDevice {
         Ok(address)
     }
 
+    /// The host reads or writes.
+    fn touches(&self, write: bool, address: u64, bytes: usize, at: At) {
+        self.sim.engine.host_access(self.pe, write, address, bytes as u64, at);
+    }
+
     fn submit(&self, stream: StreamId, job: KernelJob) -> Result<(), Error> {
         let submitted = self.sim.engine.submit(self.pe, self.stream(stream), job);
         submitted.map_err(|failure| self.error(failure))
@@ -295,23 +307,36 @@ impl Device for SimDevice {
     }
 
     fn alloc(&self, bytes: u64, _watch: &Watch<'_>) -> Result<u64, Halt> {
-        Ok(self.buffer(bytes)?)
+        let address = self.buffer(bytes)?;
+        self.reused(address, bytes);
+        Ok(address)
     }
 
     fn free(&self, address: u64) {
         self.buffers.borrow_mut().remove(&address);
     }
 
-    fn read(&self, address: u64, into: &mut [u8], _watch: &Watch<'_>) -> Result<(), Halt> {
+    fn read(&self, address: u64, into: &mut [u8], at: At, _watch: &Watch<'_>) -> Result<(), Halt> {
+        self.touches(false, address, into.len(), at);
         // SAFETY: the caller owns the range.
         unsafe { load(address, into) };
         Ok(())
     }
 
-    fn write(&self, address: u64, from: &[u8], _watch: &Watch<'_>) -> Result<(), Halt> {
+    fn write(&self, address: u64, from: &[u8], at: At, _watch: &Watch<'_>) -> Result<(), Halt> {
+        self.touches(true, address, from.len(), at);
         // SAFETY: the caller owns the range.
         unsafe { store(address, from) };
         Ok(())
+    }
+
+    fn reused(&self, address: u64, bytes: u64) {
+        self.sim.engine.reused(address, bytes);
+    }
+
+    fn settle(&self) -> Result<(), Error> {
+        let settled = self.sim.engine.settle(self.pe);
+        settled.map_err(|failure| self.error(failure))
     }
 
     fn new_stream(&self) -> Result<StreamId, Error> {
@@ -354,7 +379,12 @@ impl Device for SimDevice {
             lane,
         };
         self.submit(stream, job)?;
-        Ok(Box::new(Mark(reached)))
+        Ok(Box::new(Mark {
+            reached,
+            engine: self.sim.engine.clone(),
+            pe: self.pe,
+            stream: self.stream(stream),
+        }))
     }
 
     fn stopwatch(&self, _stream: StreamId) -> Result<Box<dyn Stopwatch>, Error> {
@@ -455,11 +485,20 @@ impl Device for SimDevice {
     }
 }
 
-struct Mark(Arc<AtomicBool>);
+struct Mark {
+    reached: Arc<AtomicBool>,
+    engine: Engine,
+    pe: u32,
+    stream: shmem_sim::StreamId,
+}
 
 impl Marker for Mark {
     fn reached(&self) -> bool {
-        self.0.load(Ordering::Acquire)
+        let reached = self.reached.load(Ordering::Acquire);
+        if reached {
+            self.engine.passed(self.pe, self.stream);
+        }
+        reached
     }
 }
 

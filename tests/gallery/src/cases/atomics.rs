@@ -13,6 +13,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "Places in a remote list are given out by reading its length and writing it back.",
         seen: "",
         expected: Kind(WriteConflict),
+        host: None,
         world: || Sim::new(3),
         kernel: |fixed| {
             let length = symmetric::<u32>(1).at(0);
@@ -33,6 +34,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "A counter that peers add to is set back by a plain store.",
         seen: "",
         expected: Kind(MixedAccess),
+        host: None,
         world: || Sim::new(2),
         kernel: |fixed| {
             let bids = symmetric::<u64>(1).at(0);
@@ -52,6 +54,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "PE 0 and its neighbour in the node add by load and store, PE 2 through its NIC: to one word.",
         seen: "",
         expected: Kind(MixedDomains),
+        host: None,
         world: || Sim::new(3).path(Path::QueuePairs).node_pes(2),
         kernel: |fixed| {
             let (word, count) = (symmetric::<u64>(1).at(0), counters(1).at(0));
@@ -67,6 +70,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "A loop of one's own looks at the flag with an ordinary load.",
         seen: "https://github.com/vllm-project/vllm/issues/8404",
         expected: Kind(Unordered),
+        host: None,
         world: || Sim::new(2),
         kernel: |fixed| {
             let flag = symmetric::<u32>(1).at(0);
@@ -84,6 +88,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "A lock at PE 0 is taken by a relaxed compare_swap: what it protects may be read as it was before.",
         seen: "",
         expected: Kind(RelaxedWait),
+        host: None,
         world: || Sim::new(3),
         kernel: |fixed| {
             let (lock, sum) = (symmetric::<u32>(1).at(0), symmetric::<u64>(1));
@@ -107,6 +112,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "Blocks leave partial sums and take a ticket that does not release; the last one adds them up.",
         seen: "https://github.com/NVIDIA/Fuser/pull/2391",
         expected: Kind(RelaxedSignal),
+        host: None,
         world: || Sim::new(1).grid(3),
         kernel: |fixed| {
             let (partial, tickets) = (global::<f32>(3), global::<u32>(1).word::<Gpu>(0));
@@ -126,6 +132,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "As before, but the ticket releases and does not acquire.",
         seen: "https://github.com/pytorch/pytorch/pull/193321",
         expected: Kind(RelaxedWait),
+        host: None,
         world: || Sim::new(1).grid(3),
         kernel: |fixed| {
             let (partial, tickets) = (global::<f32>(3), global::<u32>(1).word::<Gpu>(0));

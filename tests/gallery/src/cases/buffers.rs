@@ -12,6 +12,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "Exchange in rounds without an answer: two buffers in turn are needed, and one is there.",
         seen: "https://github.com/deepseek-ai/DeepEP/issues/166",
         expected: Kind(BufferReused),
+        host: None,
         world: || Sim::new(2).block(32),
         kernel: |fixed| {
             let (inbox, outbox) = (symmetric::<u32>(64), symmetric::<u32>(32));
@@ -38,6 +39,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "The receiver tells the sender that the buffer is free when it has been told of the data, not when it has read it.",
         seen: "https://github.com/deepseek-ai/DeepEP/issues/323",
         expected: Kind(BufferReused),
+        host: None,
         world: || Sim::new(2).block(32),
         kernel: |fixed| {
             let (data, from) = (symmetric::<u32>(32), symmetric::<u32>(32));
@@ -68,6 +70,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "Pipeline over two slots: the sender waits for the credit of three rounds ago instead of two.",
         seen: "https://github.com/deepseek-ai/DeepEP/issues/323",
         expected: Kind(BufferReused),
+        host: None,
         world: || Sim::new(2).block(32),
         kernel: |fixed| {
             let (data, from) = (symmetric::<u32>(64), symmetric::<u32>(32));
@@ -96,6 +99,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "Stencil that reads its neighbours' rows with get: the barrier behind the reads is missing.",
         seen: "https://github.com/deepseek-ai/DeepEP/issues/668",
         expected: Kind(BufferReused),
+        host: None,
         world: || Sim::new(3).block(32),
         kernel: |fixed| {
             let (row, halo) = (symmetric::<f32>(32), symmetric::<f32>(32));
@@ -115,6 +119,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "Gather: each PE is to write its own chunk at the root, and all of them write the first.",
         seen: "",
         expected: Kind(WriteConflict),
+        host: None,
         world: || Sim::new(3).block(32),
         kernel: |fixed| {
             let (all, mine) = (symmetric::<u32>(96), symmetric::<u32>(32));
@@ -130,6 +135,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "Every thread packs its element, and the block puts the buffer without a sync between.",
         seen: "https://github.com/microsoft/mscclpp/pull/407",
         expected: Kind(MissingSync),
+        host: None,
         world: || Sim::new(2).block(64),
         kernel: |fixed| {
             let (inbox, packed) = (symmetric::<u32>(64), symmetric::<u32>(64));
@@ -146,6 +152,7 @@ pub(crate) const CASES: &[Case] = &[
         seen: "https://github.com/NVIDIA/nvshmem/issues/75",
         // Unordered: the leader had not begun to wait.
         expected: Either(MissingSync, Unordered),
+        host: None,
         world: || Sim::new(2).block(64),
         kernel: |fixed| {
             let (data, from) = (symmetric::<u32>(64), symmetric::<u32>(64));

@@ -12,6 +12,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "Ring shift: p to the right neighbour, then sync, which waits for the PEs but not for the data.",
         seen: "https://github.com/Sandia-OpenSHMEM/SOS/pull/115",
         expected: Kind(MissingQuiet),
+        host: None,
         world: || Sim::new(3).block(32),
         kernel: |fixed| {
             let data = symmetric::<u32>(32);
@@ -30,6 +31,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "Puts in a context of one's own are not covered by a barrier.",
         seen: "https://github.com/openshmem-org/specification/pull/63",
         expected: Kind(WrongContext),
+        host: None,
         world: || Sim::new(2).block(32),
         kernel: |fixed| {
             let data = symmetric::<u32>(32);
@@ -47,6 +49,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "Two contexts, one for each half of the data; only one of them is quieted before the sync.",
         seen: "https://github.com/uccl-project/uccl/pull/998",
         expected: Kind(WrongContext),
+        host: None,
         world: || Sim::new(2).block(32),
         kernel: |fixed| {
             let (data, from) = (symmetric::<u32>(64), symmetric::<u32>(64));
@@ -68,6 +71,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "All-to-all: one's own part is put as well, and read at once.",
         seen: "",
         expected: Kind(MissingQuiet),
+        host: None,
         world: || Sim::new(2).block(32),
         kernel: |fixed| {
             let (all, mine) = (symmetric::<u32>(64), symmetric::<u32>(32));
@@ -86,6 +90,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "Each warp puts its part; the leader of the block quiets, but has not met the other warps.",
         seen: "https://github.com/ROCm/mori/pull/404",
         expected: Kind(MissingQuiet),
+        host: None,
         world: || Sim::new(2).block(96),
         kernel: |fixed| {
             let (data, from) = (symmetric::<u32>(96), symmetric::<u32>(96));
@@ -105,6 +110,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "Two blocks of a PE put; the first calls the barrier for both, and has not met the second.",
         seen: "",
         expected: Kind(MissingSync),
+        host: None,
         world: || Sim::new(2).grid(2).block(32),
         kernel: |fixed| {
             let (data, from) = (symmetric::<u32>(64), symmetric::<u32>(64));
@@ -126,6 +132,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "Chunks are packed into one staging buffer and sent by put_nbi, which may still read it.",
         seen: "https://github.com/openshmem-org/specification/issues/241",
         expected: Kind(SourceReused),
+        host: None,
         world: || Sim::new(2).block(32),
         kernel: |fixed| {
             let (inbox, staging) = (symmetric::<u32>(4 * 32), symmetric::<u32>(32));
@@ -146,6 +153,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "A tile in shared memory is sent by put_nbi, and the next phase of the kernel uses it for something else.",
         seen: "https://github.com/deepseek-ai/DeepEP/issues/657",
         expected: Kind(SourceReused),
+        host: None,
         world: || Sim::new(2).block(32),
         kernel: |fixed| {
             let inbox = symmetric::<u32>(32);
@@ -165,6 +173,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "Rows of the neighbour are fetched ahead by get_nbi, and used after a sync alone.",
         seen: "https://github.com/ROCm/mori/pull/404",
         expected: Kind(GetNotComplete),
+        host: None,
         world: || Sim::new(2).block(32),
         kernel: |fixed| {
             let (rows, here) = (symmetric::<f32>(64), global::<f32>(64));
@@ -181,6 +190,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "A PE stores, a neighbour reads it with g, and nothing lies between.",
         seen: "https://github.com/Sandia-OpenSHMEM/SOS/pull/1053",
         expected: Kind(Unordered),
+        host: None,
         world: || Sim::new(3).block(32),
         kernel: |fixed| {
             let data = symmetric::<u32>(32);

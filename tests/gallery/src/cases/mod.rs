@@ -3,6 +3,7 @@
 mod atomics;
 mod buffers;
 mod completion;
+mod hosts;
 mod order;
 mod signals;
 mod teams;
@@ -20,6 +21,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         tiles::CASES,
         atomics::CASES,
         teams::CASES,
+        hosts::CASES,
     ]
     .into_iter()
     .flatten()

@@ -12,6 +12,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "Halo exchange: put of a row, then signal_op, with no fence between.",
         seen: "https://github.com/NVIDIA/nvshmem/pull/36",
         expected: Kind(MissingFence),
+        host: None,
         world: || Sim::new(2).block(64),
         kernel: |fixed| {
             let (halo, ready) = (symmetric::<u32>(64), signals(1).at(0));
@@ -36,6 +37,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "A message of two puts: the signal goes with the second, and tells nothing of the first.",
         seen: "https://github.com/openshmem-org/specification/issues/206",
         expected: Kind(MissingFence),
+        host: None,
         world: || Sim::new(2).block(32),
         kernel: |fixed| {
             let (header, body) = (symmetric::<u64>(2), symmetric::<u32>(128));
@@ -57,6 +59,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "Every thread puts its element; the leader fences and signals for all of them without a sync.",
         seen: "https://github.com/microsoft/mscclpp/issues/517",
         expected: Kind(MissingFence),
+        host: None,
         world: || Sim::new(2).block(64),
         kernel: |fixed| {
             let (data, ready) = (symmetric::<u32>(64), signals(1).at(0));
@@ -80,6 +83,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "A ready flag is a word like any other: the p that sets it overtakes the put.",
         seen: "",
         expected: Kind(MissingFence),
+        host: None,
         world: || Sim::new(2).block(32),
         kernel: |fixed| {
             let (data, flag) = (symmetric::<f32>(256), symmetric::<u32>(1).at(0));
@@ -102,6 +106,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "MoE dispatch: tokens by put_nbi, and a counter at the expert that may be there before them.",
         seen: "https://github.com/deepseek-ai/DeepEP/issues/166",
         expected: Kind(MissingFence),
+        host: None,
         world: || Sim::new(3).block(64),
         kernel: |fixed| {
             let (inbox, tokens) = (symmetric::<u32>(6 * 16), symmetric::<u32>(2 * 16));
@@ -127,6 +132,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "All-reduce by reading the peers' data: the flag is polled without acquiring.",
         seen: "https://github.com/vllm-project/vllm/issues/8404",
         expected: Kind(RelaxedWait),
+        host: None,
         world: || Sim::new(2).block(32),
         kernel: |fixed| {
             let (data, ready) = (symmetric::<u32>(32), signals(1).at(0));
@@ -149,6 +155,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "Data for the peers to read is stored, and told of by a signal that does not release.",
         seen: "https://github.com/ROCm/rccl/pull/1932",
         expected: Kind(RelaxedSignal),
+        host: None,
         world: || Sim::new(2).block(32),
         kernel: |fixed| {
             let (data, ready) = (symmetric::<u32>(32), signals(1).at(0));
@@ -171,6 +178,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "Data and flag are stored through the peer's mapped address; the store of the flag releases nothing.",
         seen: "https://github.com/NVIDIA/nccl/issues/765",
         expected: Kind(RelaxedSignal),
+        host: None,
         world: || Sim::new(2),
         kernel: |fixed| {
             let (data, flag) = (symmetric::<u32>(1).at(0), symmetric::<u32>(1).at(0));
@@ -193,6 +201,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "Bulk data goes in a context of its own; the fence before the signal is of the default one.",
         seen: "https://github.com/openshmem-org/specification/pull/63",
         expected: Kind(WrongContext),
+        host: None,
         world: || Sim::new(2).block(32),
         kernel: |fixed| {
             let (data, ready) = (symmetric::<u32>(64), signals(1).at(0));
@@ -218,6 +227,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "Insert into a table at another PE: the key is claimed by compare_swap, and shown before its value is there.",
         seen: "",
         expected: Kind(MissingFence),
+        host: None,
         world: || Sim::new(2),
         kernel: |fixed| {
             let (key, value) = (symmetric::<u64>(1).at(0), symmetric::<u64>(1).at(0));

@@ -11,6 +11,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "Chunks of a ring reduce report to one counter; the reader takes a count of k for the first k chunks.",
         seen: "https://github.com/NVIDIA/nvshmem/issues/84",
         expected: Kind(CounterAliasing),
+        host: None,
         world: || Sim::new(2).block(32),
         kernel: |fixed| {
             let (data, from) = (symmetric::<u32>(4 * 32), symmetric::<u32>(32));
@@ -38,6 +39,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "Halo exchange in a ring: the left and the right neighbour set the same signal.",
         seen: "",
         expected: Kind(SignalWriters),
+        host: None,
         world: || Sim::new(3).block(32),
         kernel: |fixed| {
             let (halo, row) = (symmetric::<u32>(64), symmetric::<u32>(32));
@@ -57,6 +59,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "Progress is told by setting a signal to 1, then to 2: the 1 may arrive last.",
         seen: "",
         expected: Kind(SignalWriters),
+        host: None,
         world: || Sim::new(2),
         kernel: |fixed| {
             let progress = signals(1).at(0);
@@ -76,6 +79,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "The receiver clears its flag after each round; the sender is already setting it for the next.",
         seen: "https://github.com/uccl-project/uccl/pull/993, https://github.com/pytorch/pytorch/pull/195761",
         expected: Kind(ResetRace),
+        host: None,
         world: || Sim::new(2),
         kernel: |fixed| {
             let (ready, seen) = (signals(1).at(0), signals(1).at(0));
@@ -98,6 +102,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "The sender goes on to epoch 2 before the receiver, which waits for exactly 1, has looked.",
         seen: "",
         expected: Deadlock,
+        host: None,
         world: || Sim::new(2),
         kernel: |fixed| {
             let epoch = signals(1).at(0);
@@ -118,6 +123,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "Ring: every PE waits for its left neighbour, and signals to its left instead of to its right.",
         seen: "",
         expected: Deadlock,
+        host: None,
         world: || Sim::new(3),
         kernel: |fixed| {
             let from = signals(3);
@@ -132,6 +138,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "The first PE of each node wakes its node's others by their index in the node.",
         seen: "https://github.com/ROCm/rocSHMEM/pull/125",
         expected: Deadlock,
+        host: None,
         world: || Sim::new(4).node_pes(2).path(shmem_sim::Path::QueuePairs),
         kernel: |fixed| {
             let (node, from) = (shmem::node(), signals(4));
@@ -155,6 +162,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "A PE with nothing to send returns early, and the others wait for it in the barrier.",
         seen: "https://github.com/uccl-project/uccl/pull/993",
         expected: Deadlock,
+        host: None,
         world: || Sim::new(3).block(32),
         kernel: |fixed| {
             let tokens = if shmem::my_pe() == 1 { 0 } else { 8 };

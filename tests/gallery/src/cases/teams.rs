@@ -11,6 +11,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "A ring within a team puts to the next index, as if that were the PE's number in the world.",
         seen: "",
         expected: Deadlock,
+        host: None,
         world: || Sim::new(4).block(32),
         kernel: |fixed| {
             let (row, ready) = (symmetric::<u32>(32), signals(1).at(0));
@@ -30,6 +31,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "Columns of a grid exchange data, and rows have the barrier: it orders only a row's own puts.",
         seen: "",
         expected: Kind(Unordered),
+        host: None,
         world: || Sim::new(4).block(32),
         kernel: |fixed| {
             let (data, from, me) = (symmetric::<u32>(32), symmetric::<u32>(32), shmem::my_pe());

@@ -11,6 +11,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "A put of the whole block in a branch that half of its warps take; the others are at another call.",
         seen: "https://github.com/tile-ai/tilelang/issues/1026",
         expected: Kind(DivergentCall),
+        host: None,
         world: || Sim::new(2).block(64),
         kernel: |fixed| {
             let (data, from) = (symmetric::<u32>(64), symmetric::<u32>(64));
@@ -27,6 +28,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "Threads beyond the end of the data skip the branch with the block's sync in it, and go on to the next call.",
         seen: "https://github.com/NVIDIA/cuCollections/pull/522",
         expected: Kind(DivergentCall),
+        host: None,
         world: || Sim::new(1).block(64),
         kernel: |fixed| {
             let data = global::<u32>(40);
@@ -45,6 +47,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "A block that has no work returns before the grid's sync.",
         seen: "",
         expected: Deadlock,
+        host: None,
         world: || Sim::new(1).grid(3).block(32),
         kernel: |fixed| {
             let blocks_with_work = if fixed { 3 } else { 2 };
@@ -58,6 +61,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "Partial results go through shared memory in a loop; the next round writes before the last one is read.",
         seen: "https://github.com/yelhousni/zprize-GPU-MSM-harness/pull/1",
         expected: Kind(MissingSync),
+        host: None,
         world: || Sim::new(1).block(64),
         kernel: |fixed| {
             shared!(values: [u32; 64]);
@@ -76,6 +80,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "A histogram in shared memory is counted up from whatever was there.",
         seen: "",
         expected: Kind(Uninitialised),
+        host: None,
         world: || Sim::new(1).block(32),
         kernel: |fixed| {
             shared!(bins: [u32; 32]);
