@@ -230,6 +230,8 @@ pub trait Machine {
     fn get(&self, transfer: &Transfer, at: At);
     /// p: one element by value.
     fn p(&self, offset: u64, value: u128, bytes: u32, to: Peer, at: At);
+    /// One packet of 8 or 16 bytes: as p, and whoever sends into the same bytes again has heard that it arrived.
+    fn packet(&self, offset: u64, value: u128, bytes: u32, to: Peer, at: At);
     /// g: one element.
     fn g(&self, offset: u64, bytes: u32, from: Peer, at: At) -> u128;
     /// signal_op. `relaxed` leaves out the release.

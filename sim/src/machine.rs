@@ -590,6 +590,18 @@ impl Machine for Lane {
         self.end_if_failed();
     }
 
+    fn packet(&self, offset: u64, value: u128, bytes: u32, to: Peer, at: At) {
+        self.count_call(at);
+        self.moves_data(at);
+        let word = self.remote(to.pe, offset, bytes.into(), at);
+        let _span = self.reach_span("packet", true, to.pe, bytes.into(), at);
+        let checked = self.issue(Issue::Packet, to, at);
+        self.world()
+            .net
+            .p(self.origin(to.ctx, at, checked.as_ref()), word, value, bytes);
+        self.end_if_failed();
+    }
+
     fn g(&self, offset: u64, bytes: u32, from: Peer, at: At) -> u128 {
         self.count_call(at);
         self.moves_data(at);

@@ -7,6 +7,7 @@
 //! | `memory` | loads and stores by size, space and strength |
 //! | `atomic` | read-modify-writes by order and scope |
 //! | `nvlink` | put, put_signal, signal, fence, quiet, waits: the load/store path |
+//! | `packet` | packets |
 //! | `pick` | where a fair look begins |
 //! | `copy` | the copy engine of put |
 //! | `meet` | barriers made of words: of a grid, of some warps |
@@ -48,6 +49,7 @@ mod mbarrier;
 mod meet;
 mod memory;
 mod nvlink;
+mod packet;
 mod pick;
 mod print;
 mod reduce;
@@ -68,6 +70,7 @@ pub(crate) use mbarrier::*;
 pub(crate) use meet::*;
 pub(crate) use memory::{load, store};
 pub(crate) use nvlink::*;
+pub(crate) use packet::*;
 pub(crate) use pick::pick;
 pub(crate) use print::print;
 pub(crate) use reduce::*;
