@@ -1,0 +1,96 @@
+//! reduce to a root: everyone's elements, combined, to one member.
+
+use super::boxes::{Exchange, pieces};
+use super::choice::{Algorithm, Call, choose};
+use super::lines::{Pass, To};
+use super::op::ReduceOp;
+use super::reduce::{combined, own_part};
+use super::{Collective, bytes_of, check_apart, check_root, meet, pieces_of};
+use crate::fault::{FaultKind, check};
+use crate::team::Team;
+use crate::tile::Tile;
+use crate::{Pod, SymSlice};
+
+impl Collective {
+    /// As [`reduce`](Self::reduce), in `dst` of the member of index `root` alone; that of the others stays as it is.
+    ///
+    /// MPI `MPI_Reduce`. See the [module](crate::collective) for who calls, and for faults.
+    ///
+    /// ```
+    /// use shmem::collective::Sum;
+    /// use shmem::prelude::*;
+    /// shmem_sim::run(3, 1, 32, || {
+    ///     let (dst, src) = (shmem_sim::symmetric::<u32>(1), shmem_sim::symmetric::<u32>(1));
+    ///     src.store(0, 1 + shmem::my_pe());
+    ///     shmem_sim::collective().reduce_to(Block, shmem::world(), Sum, dst, src, 1);
+    ///     if shmem::my_pe() == 1 {
+    ///         assert_eq!(dst.load(0), 6);
+    ///     }
+    /// }).unwrap();
+    /// ```
+    #[cfg_attr(target_arch = "nvptx64", inline(always))]
+    #[cfg_attr(not(target_arch = "nvptx64"), inline(never))]
+    #[track_caller]
+    pub fn reduce_to<T: Pod, O: ReduceOp<T>, G: Tile>(
+        self,
+        tile: G,
+        team: Team,
+        _op: O,
+        dst: SymSlice<T>,
+        src: SymSlice<T>,
+        root: u32,
+    ) {
+        check(dst.len() == src.len(), FaultKind::Length, dst.len(), src.len());
+        check_root(team, root);
+        check_apart(dst, src, Some(src));
+        let bytes = bytes_of(src);
+        if bytes == 0 {
+            return;
+        }
+        let exchange = Exchange::begin(tile, team);
+        let n = team.n_pes();
+        let all = bytes.saturating_mul((n - 1).into());
+        let algorithm = choose(Call::ReduceTo, n, bytes, all, self.algorithm);
+        if algorithm == Algorithm::Packets && exchange.usable() {
+            let (from, to) = (pieces_of(src), pieces_of(dst));
+            let (mut i, size) = (u64::from(tile.rank()), u64::from(tile.size()));
+            if exchange.me == root {
+                exchange.send_empty(tile, root);
+                while i < pieces(bytes) {
+                    // SAFETY: both have a piece i.
+                    unsafe { to.store::<T>(i, combined::<T, O>(exchange, i, from.load::<T>(i))) };
+                    i += size;
+                }
+            } else {
+                let k = exchange.box_of(root) + 1;
+                while i < pieces(bytes) {
+                    // SAFETY: as above.
+                    unsafe { exchange.send(k, i, from.load::<T>(i)) };
+                    i += size;
+                }
+                exchange.send_empty(tile, root);
+                exchange.receive_empty(tile, exchange.me);
+            }
+            exchange.end(tile);
+            return;
+        }
+        meet::<G, false>(tile, team);
+        exchange.empty(tile);
+        let pass = Pass {
+            team,
+            from: src.offset(),
+            to: dst.offset(),
+            bytes,
+            who: To::Me,
+        };
+        if algorithm == Algorithm::OneShot && dst.offset() != src.offset() {
+            if exchange.me == root {
+                pass.run::<T, O, G>(tile);
+            }
+            meet::<G, false>(tile, team);
+        } else {
+            own_part(pass, exchange, To::One(root)).run::<T, O, G>(tile);
+            meet::<G, true>(tile, team);
+        }
+    }
+}
