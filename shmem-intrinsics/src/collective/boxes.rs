@@ -123,19 +123,24 @@ impl Exchange {
         arch::heap_base() + self.half() + u64::from(d) * self.box_bytes() + i * PACKET
     }
 
-    /// Whether a packet is that of this epoch. A later one shows that the members don't make the same calls.
+    /// Looks at a packet: whether it is that of this epoch, and the flag of a later one. Such a flag shows that the members
+    /// don't make the same calls.
     #[inline(always)]
-    fn is_here(self, packet: [u64; 2], at: &'static Location<'static>) -> bool {
-        let flags = packet.map(|word| (word >> 32) as u32);
-        if flags == [self.flag(); 2] {
-            return true;
-        }
-        for flag in flags {
+    fn look(self, packet: [u64; 2], later: &mut u32) -> bool {
+        let [a, b] = packet.map(|word| (word >> 32) as u32);
+        for flag in [a, b] {
             if is_later(flag, self.flag()) {
-                fault(FaultKind::Epoch, self.flag().into(), flag.into(), at);
+                *later = flag;
             }
         }
-        false
+        a == self.flag() && b == self.flag()
+    }
+
+    #[inline(always)]
+    fn check_later(self, later: u32, at: &'static Location<'static>) {
+        if later != 0 {
+            fault(FaultKind::Epoch, self.flag().into(), later.into(), at);
+        }
     }
 
     /// Waits for piece `i` in box `d`.
@@ -148,7 +153,10 @@ impl Exchange {
         arch::spin(&arch::watch_any(watch, 2, 8, false), || {
             // SAFETY: inside the box, as in `send`.
             packet = unsafe { arch::load_packet_pair(address) };
-            self.is_here(packet, at)
+            let mut later = 0;
+            let here = self.look(packet, &mut later);
+            self.check_later(later, at);
+            here
         });
         piece(packet)
     }
@@ -175,15 +183,16 @@ impl Exchange {
                     }
                     j += 1;
                 }
-                let mut all = true;
+                let (mut all, mut later) = (true, 0);
                 j = 0;
                 while j < FLIGHT {
                     let s = first + j;
                     if s < self.n && s != self.me {
-                        all &= self.is_here(packets[j as usize], at);
+                        all &= self.look(packets[j as usize], &mut later);
                     }
                     j += 1;
                 }
+                self.check_later(later, at);
                 all
             });
             let mut j = 0;

@@ -11,17 +11,6 @@ use crate::{Pod, context};
 /// Loads that a thread has in flight for each member's run.
 const FLIGHT: usize = 4;
 
-/// Who gets the result.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum To {
-    /// This PE alone.
-    Me,
-    /// Every member, this one too: put-like.
-    All,
-    /// The member of this index: put-like.
-    One(u32),
-}
-
 /// What moves in one access: elements in one or two words.
 trait Unit: Pod {
     const WORDS: usize;
@@ -68,14 +57,17 @@ fn add<T: Pod, O: ReduceOp<T>, U: Unit>(sums: &mut [[O::Wide; 2]; FLIGHT], fligh
     }
 }
 
-/// A run of `bytes` at `from` in the heap of every member, whose result goes to `to` in the heap.
+/// A run of `bytes` at `from` in the heap of every member, whose result goes to `to` in the heaps of some.
 #[derive(Clone, Copy)]
 pub(super) struct Pass {
     pub(super) team: Team,
     pub(super) from: u64,
     pub(super) to: u64,
     pub(super) bytes: u64,
-    pub(super) who: To,
+    /// Index of the first member that gets it.
+    pub(super) first: u32,
+    /// How many get it, from there round the team: put-like. 0: this PE alone, by plain stores.
+    pub(super) count: u32,
 }
 
 impl Pass {
@@ -84,46 +76,42 @@ impl Pass {
     #[cfg_attr(not(target_arch = "nvptx64"), inline(never))]
     #[track_caller]
     pub(super) fn run<T: Pod, O: ReduceOp<T>, G: Tile>(self, tile: G) {
-        let element = size_of::<T>() as u64;
-        let mut head = self.bytes;
+        let (mut head, mut body) = (self.bytes, 0);
         if (self.from ^ self.to) & 15 == 0 {
             head = (self.from.wrapping_neg() & 15).min(self.bytes);
-            let lines = (self.bytes - head) / 16;
-            self.part(head).units::<T, O, U64x2, G>(tile, lines);
-            let done = head + lines * 16;
-            self.part(done).elements::<T, O, G>(tile, (self.bytes - done) / element);
+            body = (self.bytes - head) & !15;
+            self.units::<T, O, U64x2, G>(tile, head, 0, body);
         }
-        self.elements::<T, O, G>(tile, head / element);
-    }
-
-    /// The run from byte `at` on.
-    #[inline(always)]
-    fn part(self, at: u64) -> Self {
-        Self {
-            from: self.from + at,
-            to: self.to + at,
-            ..self
-        }
-    }
-
-    #[inline(always)]
-    #[track_caller]
-    fn elements<T: Pod, O: ReduceOp<T>, G: Tile>(self, tile: G, count: u64) {
+        let edges = self.bytes - body;
         match size_of::<T>() {
-            1 => self.units::<T, O, u8, G>(tile, count),
-            2 => self.units::<T, O, u16, G>(tile, count),
-            4 => self.units::<T, O, u32, G>(tile, count),
-            _ => self.units::<T, O, u64, G>(tile, count),
+            1 => self.units::<T, O, u8, G>(tile, head, body, edges),
+            2 => self.units::<T, O, u16, G>(tile, head, body, edges),
+            4 => self.units::<T, O, u32, G>(tile, head, body, edges),
+            _ => self.units::<T, O, u64, G>(tile, head, body, edges),
         }
     }
 
+    /// `bytes` in all, by units. For lines they begin at `head`; for elements they are those before `head`, and those from
+    /// `head + gap` on.
     #[cfg_attr(target_arch = "nvptx64", inline(always))]
     #[cfg_attr(not(target_arch = "nvptx64"), inline(never))]
     #[track_caller]
-    fn units<T: Pod, O: ReduceOp<T>, U: Unit, G: Tile>(self, tile: G, count: u64) {
-        let (n, step, size) = (self.team.n_pes(), u64::from(tile.size()), size_of::<U>() as u64);
-        let mut first = u64::from(tile.rank());
-        while first < count {
+    fn units<T: Pod, O: ReduceOp<T>, U: Unit, G: Tile>(self, tile: G, head: u64, gap: u64, bytes: u64) {
+        let (n, step) = (self.team.n_pes(), u64::from(tile.size()) * size_of::<U>() as u64);
+        let mut first = u64::from(tile.rank()) * size_of::<U>() as u64;
+        // Where the member's k-th unit from here lies, and whether it is one of them.
+        let place = |first: u64, k: usize| {
+            let at = first + k as u64 * step;
+            let place = if U::WORDS == 2 {
+                at + head
+            } else if at < head {
+                at
+            } else {
+                at + gap
+            };
+            (place, at < bytes)
+        };
+        while first < bytes {
             let mut sums = [[O::__widen(0); 2]; FLIGHT];
             // Two members at a time: the loads of both are in flight together.
             let mut s = 0;
@@ -134,19 +122,19 @@ impl Pass {
                 // Counted loops unroll, and the flights stay in registers.
                 let mut k = 0;
                 while k < FLIGHT {
-                    let i = first + k as u64 * step;
-                    if i < count {
+                    let (at, inside) = place(first, k);
+                    if inside {
                         // SAFETY: inside the run, which every member has.
-                        one[k] = unsafe { arch::load_remote(self.from + i * size, a) };
+                        one[k] = unsafe { arch::load_remote(self.from + at, a) };
                     }
                     k += 1;
                 }
                 k = 0;
                 while k < FLIGHT {
-                    let i = first + k as u64 * step;
-                    if two && i < count {
+                    let (at, inside) = place(first, k);
+                    if two && inside {
                         // SAFETY: as above.
-                        other[k] = unsafe { arch::load_remote(self.from + i * size, b) };
+                        other[k] = unsafe { arch::load_remote(self.from + at, b) };
                     }
                     k += 1;
                 }
@@ -158,15 +146,15 @@ impl Pass {
             }
             let mut k = 0;
             while k < FLIGHT {
-                let i = first + k as u64 * step;
-                if i < count {
+                let (at, inside) = place(first, k);
+                if inside {
                     let mut words = [0; 2];
                     let mut w = 0;
                     while w < U::WORDS {
                         words[w] = O::__narrow(sums[k][w]);
                         w += 1;
                     }
-                    self.give(self.to + i * size, U::of(words));
+                    self.give(self.to + at, U::of(words));
                 }
                 k += 1;
             }
@@ -177,22 +165,17 @@ impl Pass {
     #[inline(always)]
     #[track_caller]
     fn give<U: Unit>(self, offset: u64, unit: U) {
-        // SAFETY: inside the destination, which every member has.
-        unsafe {
-            match self.who {
-                To::Me => arch::store(arch::heap_base() + offset, unit, Space::Symmetric, Strength::Weak),
-                To::One(index) => arch::store_remote(offset, unit, self.peer(index)),
-                To::All => {
-                    // Each begins with itself, so that not all store to one PE at a time.
-                    let (me, n) = (self.team.my_pe(), self.team.n_pes());
-                    let mut k = 0;
-                    while k < n {
-                        let index = if me + k < n { me + k } else { me + k - n };
-                        arch::store_remote(offset, unit, self.peer(index));
-                        k += 1;
-                    }
-                }
-            }
+        if self.count == 0 {
+            // SAFETY: inside this PE's destination.
+            unsafe { arch::store(arch::heap_base() + offset, unit, Space::Symmetric, Strength::Weak) };
+        }
+        let (n, mut k) = (self.team.n_pes(), 0);
+        while k < self.count {
+            let index = self.first + k;
+            let index = if index < n { index } else { index - n };
+            // SAFETY: inside the destination, which every member has.
+            unsafe { arch::store_remote(offset, unit, self.peer(index)) };
+            k += 1;
         }
     }
 

@@ -2,13 +2,13 @@
 
 use super::boxes::{Exchange, pieces};
 use super::choice::{Algorithm, Call, choose};
-use super::lines::{Pass, To};
+use super::lines::Pass;
 use super::op::ReduceOp;
 use super::{Collective, bytes_of, check_apart, meet, pieces_of};
 use crate::fault::{FaultKind, check};
 use crate::team::Team;
 use crate::tile::Tile;
-use crate::{Pod, SymSlice};
+use crate::{Pod, SymSlice, quiet};
 
 impl Collective {
     /// The elements of every member's `src`, combined by `op` one by one in the order of the members' indices, in every
@@ -72,22 +72,33 @@ impl Collective {
         }
         meet::<G, false>(tile, team);
         exchange.empty(tile);
-        let pass = Pass {
+        let mut pass = Pass {
             team,
             from: src.offset(),
             to: dst.offset(),
             bytes,
-            who: To::Me,
+            first: exchange.me,
+            count: 0,
         };
-        if algorithm == Algorithm::OneShot && dst.offset() != src.offset() {
-            pass.run::<T, O, G>(tile);
-            meet::<G, false>(tile, team);
-        } else {
+        let puts = algorithm == Algorithm::TwoShot || dst.offset() == src.offset();
+        if puts {
             // In place, nobody else reads the part that this PE combines.
-            own_part(pass, exchange, To::All).run::<T, O, G>(tile);
-            meet::<G, true>(tile, team);
+            pass = own_part(pass, exchange);
+            pass.count = n;
         }
+        pass.run::<T, O, G>(tile);
+        finish(tile, team, puts);
     }
+}
+
+/// The members meet; what they have put is done before.
+#[inline(always)]
+#[track_caller]
+pub(super) fn finish<G: Tile>(tile: G, team: Team, puts: bool) {
+    if puts {
+        quiet(tile);
+    }
+    meet::<G, false>(tile, team);
 }
 
 /// Sends every piece to all others.
@@ -121,15 +132,13 @@ pub(super) fn combined<T: Pod, O: ReduceOp<T>>(exchange: Exchange, i: u64, own: 
 
 /// The part of a pass that falls to this PE: whole lines, as far as the alignment allows.
 #[inline(always)]
-pub(super) fn own_part(pass: Pass, exchange: Exchange, who: To) -> Pass {
+pub(super) fn own_part(pass: Pass, exchange: Exchange) -> Pass {
     let part = pass.bytes.div_ceil(exchange.n.into()).next_multiple_of(16);
-    let at = |index: u32| (u64::from(index) * part).min(pass.bytes);
-    let (start, end) = (at(exchange.me), at(exchange.me + 1));
+    let start = (u64::from(exchange.me) * part).min(pass.bytes);
     Pass {
         from: pass.from + start,
         to: pass.to + start,
-        bytes: end - start,
-        who,
+        bytes: part.min(pass.bytes - start),
         ..pass
     }
 }

@@ -2,7 +2,7 @@
 
 use super::boxes::{Exchange, Shares, pieces};
 use super::choice::{Algorithm, Call, choose};
-use super::lines::{Pass, To};
+use super::lines::Pass;
 use super::op::ReduceOp;
 use super::reduce::combined;
 use super::{Collective, bytes_of, check_apart, meet, pieces_of};
@@ -81,7 +81,8 @@ impl Collective {
             from: own.offset(),
             to: dst.offset(),
             bytes,
-            who: To::Me,
+            first: 0,
+            count: 0,
         };
         pass.run::<T, O, G>(tile);
         meet::<G, false>(tile, team);

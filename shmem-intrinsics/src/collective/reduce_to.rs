@@ -2,9 +2,9 @@
 
 use super::boxes::{Exchange, pieces};
 use super::choice::{Algorithm, Call, choose};
-use super::lines::{Pass, To};
+use super::lines::Pass;
 use super::op::ReduceOp;
-use super::reduce::{combined, own_part};
+use super::reduce::{combined, finish, own_part};
 use super::{Collective, bytes_of, check_apart, check_root, meet, pieces_of};
 use crate::fault::{FaultKind, check};
 use crate::team::Team;
@@ -76,21 +76,22 @@ impl Collective {
         }
         meet::<G, false>(tile, team);
         exchange.empty(tile);
-        let pass = Pass {
+        let mut pass = Pass {
             team,
             from: src.offset(),
             to: dst.offset(),
             bytes,
-            who: To::Me,
+            first: root,
+            count: 0,
         };
-        if algorithm == Algorithm::OneShot && dst.offset() != src.offset() {
-            if exchange.me == root {
-                pass.run::<T, O, G>(tile);
-            }
-            meet::<G, false>(tile, team);
-        } else {
-            own_part(pass, exchange, To::One(root)).run::<T, O, G>(tile);
-            meet::<G, true>(tile, team);
+        let puts = algorithm == Algorithm::TwoShot || dst.offset() == src.offset();
+        if puts {
+            pass = own_part(pass, exchange);
+            pass.count = 1;
+        } else if exchange.me != root {
+            pass.bytes = 0;
         }
+        pass.run::<T, O, G>(tile);
+        finish(tile, team, puts);
     }
 }

@@ -153,37 +153,31 @@ pub(crate) mod host {
 
     type Args<T> = (Membership, SymSlice<T>, SymSlice<T>, SymSlice<Part>, Job);
 
-    /// Sizes of a member's part in bytes, up to what the backend has time for.
-    pub(crate) fn sizes(pe: &Pe) -> Vec<usize> {
-        let all: &[usize] = full_or_little(
-            &[
-                1,
-                3,
-                8,
-                15,
-                16,
-                40,
-                129,
-                1000,
-                1024,
-                1028,
-                4096,
-                4100,
-                8192,
-                8200,
-                70_001,
-                300_000,
-                1 << 20,
-                4 << 20,
-            ],
-            &[3, 40],
-        );
-        let most = if pe.device_name() == "the simulator" {
-            8200 / pe.n() as usize + 4100
-        } else {
-            usize::MAX
-        };
-        all.iter().copied().filter(|bytes| *bytes <= most).collect()
+    /// Sizes of a member's part in bytes, as far as the backend has time for them.
+    pub(crate) fn sizes(pe: &Pe) -> &'static [usize] {
+        if pe.device_name() == "the simulator" {
+            return full_or_little(&[1, 129, 1028, 4100], &[40]);
+        }
+        &[
+            1,
+            3,
+            8,
+            15,
+            16,
+            40,
+            129,
+            1000,
+            1024,
+            1028,
+            4096,
+            4100,
+            8192,
+            8200,
+            70_001,
+            300_000,
+            1 << 20,
+            4 << 20,
+        ]
     }
 
     /// Blocks and threads of a tile's launch.
@@ -204,9 +198,11 @@ pub(crate) mod host {
             let team = team.as_ref();
             moved::<u32, BLOCK>(pe, team, &members, call, thorough)?;
             if thorough {
+                moved::<u32, GRID>(pe, team, &members, call, false)?;
+            }
+            if thorough && full_or_little(true, false) {
                 moved::<u32, THREAD>(pe, team, &members, call, false)?;
                 moved::<u32, WARP>(pe, team, &members, call, false)?;
-                moved::<u32, GRID>(pe, team, &members, call, false)?;
                 moved::<u8, BLOCK>(pe, team, &members, call, true)?;
                 moved::<u16, BLOCK>(pe, team, &members, call, false)?;
                 moved::<u64, BLOCK>(pe, team, &members, call, false)?;
@@ -235,7 +231,7 @@ pub(crate) mod host {
         let sizes = sizes(pe);
         for (k, bytes) in sizes.iter().enumerate() {
             // The others see every third size.
-            if !thorough && k % 3 != 1 {
+            if !thorough && k % 3 != full_or_little(1, 0) {
                 continue;
             }
             for algorithm in algorithms.clone() {

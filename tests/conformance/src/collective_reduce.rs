@@ -48,53 +48,44 @@ where
     });
 }
 
-/// Integers, by every operation.
-#[kernel(collective, max_block = 1024, for<i8>, for<i16>, for<i32>, for<i64>, for<u8>, for<u16>, for<u32>, for<u64>)]
-pub fn integers<T: Elem>(all: Collective, dst: SymSlice<T>, src: SymSlice<T>, op: u32, algorithm: u32)
+/// The sum and the largest, of every type.
+#[kernel(collective, max_block = 1024, for<i8>, for<i16>, for<i32>, for<i64>, for<u8>, for<u16>, for<u32>, for<u64>, for<f16>, for<bf16>, for<f32>, for<f64>)]
+pub fn numbers<T: Elem>(all: Collective, dst: SymSlice<T>, src: SymSlice<T>, op: u32, algorithm: u32)
 where
     Sum: ReduceOp<T>,
+    Max: ReduceOp<T>,
+{
+    let (all, team) = (by(all, algorithm), shmem::world());
+    if op == SUM {
+        all.reduce(Block, team, Sum, dst, src);
+    } else {
+        all.reduce(Block, team, Max, dst, src);
+    }
+}
+
+/// The other operations, of one type of each kind.
+#[kernel(collective, max_block = 1024, for<i16>, for<f32>, for<bf16>)]
+pub fn more<T: Elem>(all: Collective, dst: SymSlice<T>, src: SymSlice<T>, op: u32, algorithm: u32)
+where
     Prod: ReduceOp<T>,
     Min: ReduceOp<T>,
-    Max: ReduceOp<T>,
-    And: ReduceOp<T>,
-    Or: ReduceOp<T>,
-    Xor: ReduceOp<T>,
 {
+    let (all, team) = (by(all, algorithm), shmem::world());
+    if op == PROD {
+        all.reduce(Block, team, Prod, dst, src);
+    } else {
+        all.reduce(Block, team, Min, dst, src);
+    }
+}
+
+/// Those on bits.
+#[kernel(collective, max_block = 1024)]
+pub fn bits(all: Collective, dst: SymSlice<u16>, src: SymSlice<u16>, op: u32, algorithm: u32) {
     let (all, team) = (by(all, algorithm), shmem::world());
     match op {
         AND => all.reduce(Block, team, And, dst, src),
         OR => all.reduce(Block, team, Or, dst, src),
-        XOR => all.reduce(Block, team, Xor, dst, src),
-        _ => numbers(all, dst, src, op),
-    }
-}
-
-/// Floats, by every operation.
-#[kernel(collective, max_block = 1024, for<f16>, for<bf16>, for<f32>, for<f64>)]
-pub fn floats<T: Elem>(all: Collective, dst: SymSlice<T>, src: SymSlice<T>, op: u32, algorithm: u32)
-where
-    Sum: ReduceOp<T>,
-    Prod: ReduceOp<T>,
-    Min: ReduceOp<T>,
-    Max: ReduceOp<T>,
-{
-    numbers(by(all, algorithm), dst, src, op);
-}
-
-#[inline(always)]
-fn numbers<T: Elem>(all: Collective, dst: SymSlice<T>, src: SymSlice<T>, op: u32)
-where
-    Sum: ReduceOp<T>,
-    Prod: ReduceOp<T>,
-    Min: ReduceOp<T>,
-    Max: ReduceOp<T>,
-{
-    let team = shmem::world();
-    match op {
-        SUM => all.reduce(Block, team, Sum, dst, src),
-        PROD => all.reduce(Block, team, Prod, dst, src),
-        MIN => all.reduce(Block, team, Min, dst, src),
-        _ => all.reduce(Block, team, Max, dst, src),
+        _ => all.reduce(Block, team, Xor, dst, src),
     }
 }
 
@@ -145,12 +136,8 @@ mod host {
             run: |pe| every(pe, REDUCE_SCATTER),
         },
         Case {
-            name: "collectives: operations on integers",
-            run: on_integers,
-        },
-        Case {
-            name: "collectives: operations on floats",
-            run: on_floats,
+            name: "collectives: operations",
+            run: operation,
         },
         Case {
             name: "collectives: many reductions",
@@ -242,9 +229,11 @@ mod host {
             let team = team.as_ref();
             summed::<f32, BLOCK>(pe, team, &members, call, thorough)?;
             if thorough {
+                summed::<f32, GRID>(pe, team, &members, call, false)?;
+            }
+            if thorough && full_or_little(true, false) {
                 summed::<f32, THREAD>(pe, team, &members, call, false)?;
                 summed::<f32, WARP>(pe, team, &members, call, false)?;
-                summed::<f32, GRID>(pe, team, &members, call, false)?;
                 summed::<bf16, BLOCK>(pe, team, &members, call, false)?;
                 summed::<u8, BLOCK>(pe, team, &members, call, true)?;
                 summed::<f64, GRID>(pe, team, &members, call, false)?;
@@ -267,7 +256,7 @@ mod host {
         sums<T, TILE>: Kernel<Args = Args<T>>,
     {
         for (k, bytes) in sizes(pe).iter().enumerate() {
-            if !thorough && k % 3 != 1 {
+            if !thorough && k % 3 != full_or_little(1, 0) {
                 continue;
             }
             for algorithm in 0..4 {
@@ -356,7 +345,7 @@ mod host {
     /// By each algorithm; the elements are in no order of size.
     fn operations<T: Host>(
         pe: &Pe,
-        ops: std::ops::Range<u32>,
+        ops: impl IntoIterator<Item = u32>,
         launch: impl Fn(SymSlice<T>, SymSlice<T>, u32, u32) -> Result<(), shmem_host::Error>,
     ) -> anyhow::Result<()> {
         let len = 37;
@@ -380,24 +369,21 @@ mod host {
         Ok(())
     }
 
-    fn on_integers(pe: &Pe) -> anyhow::Result<()> {
-        macro_rules! all { ($($t:ident)*) => { $(
-            operations::<$t>(pe, SUM..XOR + 1, |dst, src, op, algorithm| {
-                collective_launch!(pe, integers::<$t><<<1, 32>>>(dst, src, op, algorithm))
+    fn operation(pe: &Pe) -> anyhow::Result<()> {
+        macro_rules! all { ($($kernel:ident $ops:expr => $($t:ident)*;)*) => { $($(
+            operations::<$t>(pe, $ops, |dst, src, op, algorithm| {
+                collective_launch!(pe, $kernel::<$t><<<1, 32>>>(dst, src, op, algorithm))
             })?;
-        )* } }
-        all!(i8 i16 i32 i64 u8 u16 u32 u64);
-        Ok(())
-    }
-
-    fn on_floats(pe: &Pe) -> anyhow::Result<()> {
-        macro_rules! all { ($($t:ident)*) => { $(
-            operations::<$t>(pe, SUM..MAX + 1, |dst, src, op, algorithm| {
-                collective_launch!(pe, floats::<$t><<<1, 32>>>(dst, src, op, algorithm))
-            })?;
-        )* } }
-        all!(f16 bf16 f32 f64);
-        Ok(())
+        )*)* } }
+        all! {
+            numbers [SUM, MAX] => i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64;
+            more [PROD, MIN] => i16 f32 bf16;
+        }
+        operations::<u16>(
+            pe,
+            [AND, OR, XOR],
+            |dst, src, op, algorithm| collective_launch!(pe, bits<<<1, 32>>>(dst, src, op, algorithm)),
+        )
     }
 
     fn many(pe: &Pe) -> anyhow::Result<()> {
