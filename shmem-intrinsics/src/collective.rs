@@ -193,6 +193,34 @@ fn meet<G: Tile, const QUIET: bool>(tile: G, team: Team) {
     tile.sync();
 }
 
+/// Tells the simulator what this member calls, so that it sees where another one makes another call.
+#[cfg(not(target_arch = "nvptx64"))]
+#[track_caller]
+fn begin<G: Tile, T>(all: Collective, tile: G, team: Team, name: &'static str, op: &'static str, len: u64, root: u32) {
+    if tile.leader() {
+        let call = crate::hook::CollectiveCall {
+            name,
+            team: team.sync_offset(),
+            serial: team.serial(),
+            slot: team.slot_number(),
+            me: team.my_pe(),
+            n: team.n_pes(),
+            len,
+            element: size_of::<T>() as u32,
+            root,
+            op,
+            algorithm: all.algorithm,
+        };
+        let at = core::panic::Location::caller();
+        crate::hook::current().machine.begin_collective(&call, at);
+    }
+}
+
+/// On a GPU nobody looks.
+#[cfg(target_arch = "nvptx64")]
+#[inline(always)]
+fn begin<G: Tile, T>(_: Collective, _: G, _: Team, _: &'static str, _: &'static str, _: u64, _: u32) {}
+
 /// Faults unless two objects are apart, or the same run where the call may be in place.
 #[inline(always)]
 #[track_caller]

@@ -32,8 +32,8 @@
 //! Who breaks the rule loses packets. A slot that holds a later epoch than the one waited for is a fault
 //! ([`FaultKind::Epoch`]); the simulator's checker reports the second send.
 //!
-//! Epochs are 32 bits: a slot that was not written for exactly 2^32 epochs would look fresh. Count on, over launches: a number that
-//! is an argument of the launch is frozen when a graph captures it.
+//! Epochs are 32 bits and are compared round the end: zero the slots every 2^31 epochs, since what has lain there for longer looks
+//! new. Count on, over launches: a number that is an argument of the launch is frozen when a graph captures it.
 //!
 //! ```
 //! use shmem::packet::{self, Packet};

@@ -365,6 +365,11 @@ impl Team {
         self.slot
     }
 
+    #[cfg(not(target_arch = "nvptx64"))]
+    pub(crate) fn serial(self) -> Serial {
+        self.serial
+    }
+
     #[inline(always)]
     pub(crate) fn sync_offset(self) -> u64 {
         self.sync

@@ -10,7 +10,9 @@ use crate::net::{Local, Origin, Remote, Team};
 use crate::queue::Paused;
 use crate::timeline::{Detail, Span};
 use shmem::fault::FaultKind;
-use shmem::hook::{Access, At, Atomic, Group, Machine, Peer, Scope, SignalOp, SignalUpdate, Strength, Transfer, Watch};
+use shmem::hook::{
+    Access, At, Atomic, CollectiveCall, Group, Machine, Peer, Scope, SignalOp, SignalUpdate, Strength, Transfer, Watch,
+};
 use shmem::state::FaultRecord;
 use std::ops::Range;
 use std::rc::Rc;
@@ -473,6 +475,15 @@ impl Machine for Lane {
         }
         self.check(|_, order| order.fence_memory());
         // Memory that a lane reaches is sequentially consistent here.
+    }
+
+    fn begin_collective(&self, call: &CollectiveCall, at: At) {
+        let pe = self.block().home.pe;
+        if !self.must_not_wait()
+            && let Err(message) = self.world().agreement.begin(call, pe, at)
+        {
+            self.misuse(at, message);
+        }
     }
 
     fn put(&self, transfer: &Transfer, at: At) {

@@ -2,7 +2,7 @@
 
 use super::boxes::{Exchange, Shares, pieces};
 use super::choice::{Algorithm, Call, choose};
-use super::{Collective, bytes_of, check_apart, meet, pieces_of};
+use super::{Collective, begin, bytes_of, check_apart, meet, pieces_of};
 use crate::fault::{FaultKind, check};
 use crate::team::Team;
 use crate::tile::Tile;
@@ -43,6 +43,7 @@ impl Collective {
         );
         check_apart(dst, src, None);
         let bytes = bytes_of(src.chunk(0, part));
+        begin::<G, T>(self, tile, team, "alltoall", "", part, 0);
         if bytes == 0 {
             return;
         }

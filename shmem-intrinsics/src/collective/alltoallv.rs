@@ -1,6 +1,6 @@
 //! alltoallv: from everyone a part of its own length.
 
-use super::{Collective, bytes_of, meet};
+use super::{Collective, begin, bytes_of, meet};
 use crate::fault::{FaultKind, check};
 use crate::team::Team;
 use crate::tile::Tile;
@@ -73,6 +73,7 @@ impl Collective {
             check(parts.len() == n.into(), FaultKind::Length, n.into(), parts.len());
         }
         super::check_apart(dst, src, None);
+        begin::<G, T>(self, tile, team, "alltoallv", "", 0, 0);
         if bytes_of(dst) == 0 && bytes_of(src) == 0 {
             return;
         }

@@ -10,7 +10,7 @@ use crate::packet::is_later;
 use crate::state::{SYNC_SLOTS, TeamBlock};
 use crate::team::{Peer, Team};
 use crate::tile::Tile;
-use crate::{Pod, context};
+use crate::{Pod, context, quiet};
 use core::panic::Location;
 
 /// Bytes of data in a packet of the boxes.
@@ -60,10 +60,11 @@ impl Exchange {
         }
     }
 
-    /// Whether packets can be told from those of 2^32 epochs ago; once in so many epochs they can't be used.
+    /// Whether packets are used: every 2^30 epochs the boxes are emptied instead, so that no flag in them is old enough to
+    /// look like a newer one.
     #[inline(always)]
     pub(super) fn usable(self) -> bool {
-        self.flag() != 0
+        self.epoch & ((1 << 30) - 1) != 0
     }
 
     #[inline(always)]
@@ -248,17 +249,21 @@ impl Exchange {
         }
     }
 
-    /// Where [`usable`](Self::usable) is false, empties the boxes: their flags count from 1 again. Between two meetings of the
-    /// team, so that no packet is under way.
+    /// Where [`usable`](Self::usable) is false, empties the boxes. Between two meetings of the team, so that no packet is under
+    /// way.
     #[inline(always)]
     #[track_caller]
     pub(super) fn empty<G: Tile>(self, tile: G) {
         if !self.usable() {
-            let (start, words) = (arch::heap_base() + self.halves, 2 * TeamBlock::HALF / 8);
-            for i in tile.strided(words as u32) {
+            let me = Peer {
+                pe: arch::my_pe(),
+                ctx: context::DEFAULT,
+            };
+            for i in tile.strided((2 * TeamBlock::HALF / 8) as u32) {
                 // SAFETY: inside the slot's halves, as in `begin`.
-                unsafe { arch::store(start + u64::from(i) * 8, 0u64, Space::Symmetric, Strength::Weak) };
+                unsafe { arch::store_packet(self.halves + u64::from(i) * 8, 0, me) };
             }
+            quiet(tile);
             self.count(tile);
         }
     }

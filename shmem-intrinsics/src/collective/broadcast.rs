@@ -2,7 +2,7 @@
 
 use super::boxes::{Exchange, pieces};
 use super::choice::{Algorithm, Call, choose};
-use super::{Collective, bytes_of, check_apart, check_root, meet, pieces_of};
+use super::{Collective, begin, bytes_of, check_apart, check_root, meet, pieces_of};
 use crate::fault::{FaultKind, check};
 use crate::team::Team;
 use crate::tile::Tile;
@@ -33,6 +33,7 @@ impl Collective {
         check_root(team, root);
         check_apart(dst, src, Some(src));
         let bytes = bytes_of(src);
+        begin::<G, T>(self, tile, team, "broadcast", "", src.len(), root);
         if bytes == 0 {
             return;
         }

@@ -2,7 +2,7 @@
 
 use super::boxes::{Exchange, Shares, pieces};
 use super::choice::{Algorithm, Call, choose};
-use super::{Collective, bytes_of, check_apart, meet, pieces_of};
+use super::{Collective, begin, bytes_of, check_apart, meet, pieces_of};
 use crate::fault::{FaultKind, check};
 use crate::team::Team;
 use crate::tile::Tile;
@@ -35,14 +35,15 @@ impl Collective {
             dst.len(),
             src.len() * u64::from(n),
         );
+        let bytes = bytes_of(src);
+        begin::<G, T>(self, tile, team, "fcollect", "", src.len(), 0);
+        if bytes == 0 {
+            return;
+        }
         let own = dst.chunk(team.my_pe(), src.len());
         let in_place = own.offset() == src.offset();
         if !in_place {
             check_apart(dst, src, None);
-        }
-        let bytes = bytes_of(src);
-        if bytes == 0 {
-            return;
         }
         let exchange = Exchange::begin(tile, team);
         let all = bytes * u64::from(n - 1);

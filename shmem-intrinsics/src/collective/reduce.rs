@@ -4,11 +4,12 @@ use super::boxes::{Exchange, pieces};
 use super::choice::{Algorithm, Call, choose};
 use super::lines::Pass;
 use super::op::ReduceOp;
-use super::{Collective, bytes_of, check_apart, meet, pieces_of};
+use super::{Collective, begin, bytes_of, check_apart, meet, pieces_of};
 use crate::fault::{FaultKind, check};
 use crate::team::Team;
 use crate::tile::Tile;
 use crate::{Pod, SymSlice, quiet};
+use core::any::type_name;
 
 impl Collective {
     /// The elements of every member's `src`, combined by `op` one by one in the order of the members' indices, in every
@@ -49,6 +50,7 @@ impl Collective {
         check(dst.len() == src.len(), FaultKind::Length, dst.len(), src.len());
         check_apart(dst, src, Some(src));
         let bytes = bytes_of(src);
+        begin::<G, T>(self, tile, team, "reduce", type_name::<O>(), src.len(), 0);
         if bytes == 0 {
             return;
         }

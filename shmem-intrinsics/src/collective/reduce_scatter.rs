@@ -5,11 +5,12 @@ use super::choice::{Algorithm, Call, choose};
 use super::lines::Pass;
 use super::op::ReduceOp;
 use super::reduce::combined;
-use super::{Collective, bytes_of, check_apart, meet, pieces_of};
+use super::{Collective, begin, bytes_of, check_apart, meet, pieces_of};
 use crate::fault::{FaultKind, check};
 use crate::team::Team;
 use crate::tile::Tile;
 use crate::{Pod, SymSlice};
+use core::any::type_name;
 
 impl Collective {
     /// Part i of every member's `src`, combined by `op` as [`reduce`](Self::reduce) does it, in the `dst` of member i. `src` has as
@@ -48,12 +49,13 @@ impl Collective {
             dst.len() * u64::from(n),
             src.len(),
         );
-        let own = src.chunk(team.my_pe(), dst.len());
-        check_apart(dst, src, Some(own));
         let bytes = bytes_of(dst);
+        begin::<G, T>(self, tile, team, "reduce_scatter", type_name::<O>(), dst.len(), 0);
         if bytes == 0 {
             return;
         }
+        let own = src.chunk(team.my_pe(), dst.len());
+        check_apart(dst, src, Some(own));
         let exchange = Exchange::begin(tile, team);
         let all = bytes * u64::from(n - 1);
         let algorithm = choose(Call::ReduceScatter, n, bytes, all, self.algorithm);

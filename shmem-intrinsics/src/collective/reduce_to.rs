@@ -5,11 +5,12 @@ use super::choice::{Algorithm, Call, choose};
 use super::lines::Pass;
 use super::op::ReduceOp;
 use super::reduce::{combined, finish, own_part};
-use super::{Collective, bytes_of, check_apart, check_root, meet, pieces_of};
+use super::{Collective, begin, bytes_of, check_apart, check_root, meet, pieces_of};
 use crate::fault::{FaultKind, check};
 use crate::team::Team;
 use crate::tile::Tile;
 use crate::{Pod, SymSlice};
+use core::any::type_name;
 
 impl Collective {
     /// As [`reduce`](Self::reduce), in `dst` of the member of index `root` alone; that of the others stays as it is.
@@ -44,6 +45,7 @@ impl Collective {
         check_root(team, root);
         check_apart(dst, src, Some(src));
         let bytes = bytes_of(src);
+        begin::<G, T>(self, tile, team, "reduce_to", type_name::<O>(), src.len(), root);
         if bytes == 0 {
             return;
         }
