@@ -6,7 +6,7 @@ use super::{Collective, begin, bytes_of, check_apart, meet, pieces_of};
 use crate::fault::{FaultKind, check};
 use crate::team::Team;
 use crate::tile::Tile;
-use crate::{Pod, SymSlice, put_nbi};
+use crate::{Pod, SymSlice, arch, put_nbi};
 
 impl Collective {
     /// Part i of every member's `src` in the `dst` of member i, in the order of the members' indices. Both are of one length, a
@@ -81,7 +81,7 @@ impl Collective {
         while k < n {
             let index = exchange.ahead(k);
             put_nbi(tile, own, src.chunk(index, part), team.pe(index));
-            k += 1;
+            k = arch::next(k);
         }
         meet::<G, true>(tile, team);
     }

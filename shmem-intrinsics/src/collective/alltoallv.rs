@@ -4,7 +4,7 @@ use super::{Collective, begin, bytes_of, meet};
 use crate::fault::{FaultKind, check};
 use crate::team::Team;
 use crate::tile::Tile;
-use crate::{KernelArg, Pod, SymSlice, Zeroable, g, get_nbi};
+use crate::{KernelArg, Pod, SymSlice, Zeroable, arch, g, get_nbi};
 
 /// Elements `start..start + len` of an object.
 #[repr(C, align(16))]
@@ -87,7 +87,7 @@ impl Collective {
             if mine.len != 0 {
                 get_nbi(tile, dst.slice(whole(mine)), src.slice(whole(theirs)), team.pe(index));
             }
-            k += 1;
+            k = arch::next(k);
         }
         meet::<G, true>(tile, team);
     }

@@ -1,8 +1,8 @@
 //! One exchange of packets among the members of a team: each sends at least one to every other, and receives at least one
 //! from every other. That is the epoch rule of [`packet`](crate::packet), by which boxes are used again without a barrier.
 //!
-//! A PE's boxes lie in its team's block: for each slot two halves, taken in turn, in which every other member has a box. The
-//! box of the member that is d + 1 places behind, round the team, is box d.
+//! A PE's boxes lie in its team's block: for each slot two halves, taken in turn, in which every other member has a box, in
+//! the order of their indices.
 
 use crate::arch::{self, Space, Strength};
 use crate::fault::{FaultKind, check, fault};
@@ -18,7 +18,7 @@ pub(super) const PIECE: u64 = 8;
 /// Bytes of such a packet: two halves, each with a flag.
 const PACKET: u64 = 16;
 /// Packets that a member has under way when it gathers a piece from all others.
-const FLIGHT: u32 = 8;
+const FLIGHT: u32 = 4;
 
 /// A slot of a team in one epoch.
 #[derive(Clone, Copy)]
@@ -86,15 +86,23 @@ impl Exchange {
     /// Index of the member whose box is box `d` here.
     #[inline(always)]
     pub(super) fn sender(self, d: u32) -> u32 {
-        let index = self.me + 1 + d;
-        if index < self.n { index } else { index - self.n }
+        if d < self.me { d } else { d + 1 }
     }
 
-    /// The box of a member here.
+    /// The box here of another member.
     #[inline(always)]
     pub(super) fn box_of(self, index: u32) -> u32 {
-        let distance = index + self.n - self.me - 1;
-        if distance < self.n { distance } else { distance - self.n }
+        if index < self.me { index } else { index - 1 }
+    }
+
+    /// How far ahead another member is.
+    #[inline(always)]
+    pub(super) fn distance(self, index: u32) -> u32 {
+        if index < self.me {
+            index + self.n - self.me
+        } else {
+            index - self.me
+        }
     }
 
     /// Index of the member that is `k` places ahead, 1 to n - 1.
@@ -108,13 +116,15 @@ impl Exchange {
     #[inline(always)]
     #[track_caller]
     pub(super) fn send(self, k: u32, i: u64, piece: u64) {
+        let index = self.ahead(k);
         let to = Peer {
-            pe: self.team.member(self.ahead(k)),
+            pe: self.team.member(index),
             ctx: context::DEFAULT,
         };
+        let box_there = if self.me < index { self.me } else { self.me - 1 };
         let flag = u64::from(self.flag()) << 32;
         let words = [piece & 0xffff_ffff | flag, piece >> 32 | flag];
-        let offset = self.half() + u64::from(self.n - 1 - k) * self.box_bytes() + i * PACKET;
+        let offset = self.half() + u64::from(box_there) * self.box_bytes() + i * PACKET;
         // SAFETY: inside the box: whoever chose packets saw that the pieces fit.
         unsafe { arch::store_packet_pair(offset, words, to) }
     }
@@ -128,11 +138,12 @@ impl Exchange {
     /// don't make the same calls.
     #[inline(always)]
     fn look(self, packet: [u64; 2], later: &mut u32) -> bool {
-        let [a, b] = packet.map(|word| (word >> 32) as u32);
-        for flag in [a, b] {
-            if is_later(flag, self.flag()) {
-                *later = flag;
-            }
+        let (a, b) = ((packet[0] >> 32) as u32, (packet[1] >> 32) as u32);
+        if is_later(a, self.flag()) {
+            *later = a;
+        }
+        if is_later(b, self.flag()) {
+            *later = b;
         }
         a == self.flag() && b == self.flag()
     }
@@ -162,33 +173,32 @@ impl Exchange {
         piece(packet)
     }
 
-    /// Piece `i` of every member in the order of their indices, `own` among them, handed to `take`. The others' loads are
-    /// under way together.
+    /// Piece `i` of every member in the order of their indices, `own` among them, handed to `take`, which is told whether it is
+    /// the first. The others' loads are under way together, some at a time.
     #[inline(always)]
     #[track_caller]
-    pub(super) fn gather(self, i: u64, own: u64, mut take: impl FnMut(u32, u64)) {
-        let at = Location::caller();
-        let mut first = 0;
-        while first < self.n {
+    pub(super) fn gather(self, i: u64, own: u64, mut take: impl FnMut(bool, u64)) {
+        let (at, others) = (Location::caller(), self.n - 1);
+        let (box_bytes, mut start, mut first) = (self.box_bytes(), self.place(0, i), 0);
+        while first < others {
             let mut packets = [[0u64; 2]; FLIGHT as usize];
-            let watch = arch::watch(self.place(0, i) + 4, 4, "==", self.flag().into());
-            let watch = arch::watch_any(watch, u64::from(self.n - 1), self.box_bytes() as usize, false);
+            let watch = arch::watch(start + 4, 4, "==", self.flag().into());
+            let watch = arch::watch_any(watch, u64::from(others - first), box_bytes as usize, false);
             arch::spin(&watch, || {
                 // Counted loops unroll, and the packets stay in registers.
-                let mut j = 0;
+                let (mut j, mut address) = (0, start);
                 while j < FLIGHT {
-                    let s = first + j;
-                    if s < self.n && s != self.me {
+                    if first + j < others {
                         // SAFETY: inside the box, as in `send`.
-                        packets[j as usize] = unsafe { arch::load_packet_pair(self.place(self.box_of(s), i)) };
+                        packets[j as usize] = unsafe { arch::load_packet_pair(address) };
                     }
+                    address = arch::forward(address, box_bytes);
                     j += 1;
                 }
                 let (mut all, mut later) = (true, 0);
                 j = 0;
                 while j < FLIGHT {
-                    let s = first + j;
-                    if s < self.n && s != self.me {
+                    if first + j < others {
                         all &= self.look(packets[j as usize], &mut later);
                     }
                     j += 1;
@@ -198,13 +208,21 @@ impl Exchange {
             });
             let mut j = 0;
             while j < FLIGHT {
-                let s = first + j;
-                if s < self.n {
-                    take(s, if s == self.me { own } else { piece(packets[j as usize]) });
+                let d = first + j;
+                if d == self.me {
+                    take(d == 0, own);
+                }
+                if d < others {
+                    take(d == 0 && self.me != 0, piece(packets[j as usize]));
                 }
                 j += 1;
             }
+            start += u64::from(FLIGHT) * box_bytes;
             first += FLIGHT;
+        }
+        // The last one is behind all boxes, unless they filled no whole flight.
+        if self.me == others && others.is_multiple_of(FLIGHT) {
+            take(others == 0, own);
         }
     }
 

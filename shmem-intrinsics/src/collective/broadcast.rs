@@ -6,7 +6,7 @@ use super::{Collective, begin, bytes_of, check_apart, check_root, meet, pieces_o
 use crate::fault::{FaultKind, check};
 use crate::team::Team;
 use crate::tile::Tile;
-use crate::{Pod, SymSlice, get, get_nbi, put_nbi};
+use crate::{Pod, SymSlice, arch, get, get_nbi, put_nbi};
 
 impl Collective {
     /// `src` of the member of index `root`, in `dst` of every member, the root too. In place where `dst` is `src`.
@@ -65,7 +65,7 @@ impl Collective {
                 if index != root {
                     put_nbi(tile, own, from, team.pe(index));
                 }
-                k += 1;
+                k = arch::next(k);
             }
         } else if exchange.me != root {
             get_nbi(tile, dst, src, team.pe(root));
@@ -96,7 +96,7 @@ fn by_packets<T: Pod, G: Tile>(
                 let mut k = 1;
                 while k < exchange.n {
                     exchange.send(k, i, piece);
-                    k += 1;
+                    k = arch::next(k);
                 }
                 if copies {
                     to.store::<T>(i, piece);

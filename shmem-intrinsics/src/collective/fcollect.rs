@@ -6,7 +6,7 @@ use super::{Collective, begin, bytes_of, check_apart, meet, pieces_of};
 use crate::fault::{FaultKind, check};
 use crate::team::Team;
 use crate::tile::Tile;
-use crate::{Pod, SymSlice, put_nbi};
+use crate::{Pod, SymSlice, arch, put_nbi};
 
 impl Collective {
     /// `src` of every member in `dst` of every member, in the order of their indices: `dst` is as long as all of them
@@ -76,7 +76,7 @@ impl Collective {
         let mut k = u32::from(in_place);
         while k < n {
             put_nbi(tile, own, src, team.pe(exchange.ahead(k)));
-            k += 1;
+            k = arch::next(k);
         }
         meet::<G, true>(tile, team);
     }

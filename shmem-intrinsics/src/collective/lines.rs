@@ -142,21 +142,34 @@ impl Pass {
                 if two {
                     add::<T, O, U>(&mut sums, &other, false);
                 }
-                s += 2;
+                s = arch::next(arch::next(s));
             }
+            let mut results = [U::zeroed(); FLIGHT];
             let mut k = 0;
             while k < FLIGHT {
-                let (at, inside) = place(first, k);
-                if inside {
-                    let mut words = [0; 2];
-                    let mut w = 0;
-                    while w < U::WORDS {
-                        words[w] = O::__narrow(sums[k][w]);
-                        w += 1;
-                    }
-                    self.give(self.to + at, U::of(words));
+                let mut words = [0; 2];
+                let mut w = 0;
+                while w < U::WORDS {
+                    words[w] = O::__narrow(sums[k][w]);
+                    w += 1;
                 }
+                results[k] = U::of(words);
                 k += 1;
+            }
+            let mut t = 0;
+            while t < self.count.max(1) {
+                let index = self.first + t;
+                let index = if index < n { index } else { index - n };
+                let to = self.peer(if self.count == 0 { 0 } else { index });
+                k = 0;
+                while k < FLIGHT {
+                    let (at, inside) = place(first, k);
+                    if inside {
+                        self.give(self.to + at, results[k], to);
+                    }
+                    k += 1;
+                }
+                t = arch::next(t);
             }
             first += FLIGHT as u64 * step;
         }
@@ -164,18 +177,14 @@ impl Pass {
 
     #[inline(always)]
     #[track_caller]
-    fn give<U: Unit>(self, offset: u64, unit: U) {
-        if self.count == 0 {
-            // SAFETY: inside this PE's destination.
-            unsafe { arch::store(arch::heap_base() + offset, unit, Space::Symmetric, Strength::Weak) };
-        }
-        let (n, mut k) = (self.team.n_pes(), 0);
-        while k < self.count {
-            let index = self.first + k;
-            let index = if index < n { index } else { index - n };
-            // SAFETY: inside the destination, which every member has.
-            unsafe { arch::store_remote(offset, unit, self.peer(index)) };
-            k += 1;
+    fn give<U: Unit>(self, offset: u64, unit: U, to: Peer) {
+        // SAFETY: inside the destination, which every member has.
+        unsafe {
+            if self.count == 0 {
+                arch::store(arch::heap_base() + offset, unit, Space::Symmetric, Strength::Weak);
+            } else {
+                arch::store_remote(offset, unit, to);
+            }
         }
     }
 

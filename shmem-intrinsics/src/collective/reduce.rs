@@ -8,7 +8,7 @@ use super::{Collective, begin, bytes_of, check_apart, meet, pieces_of};
 use crate::fault::{FaultKind, check};
 use crate::team::Team;
 use crate::tile::Tile;
-use crate::{Pod, SymSlice, quiet};
+use crate::{Pod, SymSlice, arch, quiet};
 use core::any::type_name;
 
 impl Collective {
@@ -114,7 +114,7 @@ pub(super) fn send_all<T: Pod, G: Tile>(tile: G, exchange: Exchange, from: &supe
         let mut k = 1;
         while k < exchange.n {
             exchange.send(k, i, piece);
-            k += 1;
+            k = arch::next(k);
         }
         i += size;
     }
@@ -125,9 +125,9 @@ pub(super) fn send_all<T: Pod, G: Tile>(tile: G, exchange: Exchange, from: &supe
 #[track_caller]
 pub(super) fn combined<T: Pod, O: ReduceOp<T>>(exchange: Exchange, i: u64, own: u64) -> u64 {
     let mut sum = O::__widen(0);
-    exchange.gather(i, own, |s, piece| {
+    exchange.gather(i, own, |first, piece| {
         let wide = O::__widen(piece);
-        sum = if s == 0 { wide } else { O::__combine(sum, wide) };
+        sum = if first { wide } else { O::__combine(sum, wide) };
     });
     O::__narrow(sum)
 }

@@ -64,7 +64,7 @@ impl Collective {
                     i += size;
                 }
             } else {
-                let k = exchange.box_of(root) + 1;
+                let k = exchange.distance(root);
                 while i < pieces(bytes) {
                     // SAFETY: as above.
                     unsafe { exchange.send(k, i, from.load::<T>(i)) };
