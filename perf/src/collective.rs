@@ -95,7 +95,7 @@ where
             _ => sum(me * len + i),
         };
         ensure!(
-            got == expected,
+            got.to_bits() == expected.to_bits(),
             "element {i} is {got}, expected {expected}: {bytes} bytes"
         );
     }

@@ -20,7 +20,7 @@
 //! sent to again. The rule that needs no barrier:
 //!
 //! > **Each PE sends to each of its partners in every epoch, receives from each of them in every epoch, and uses the two halves
-//! > of the buffer by turns ([`half`]).**
+//! > of the buffer by turns ([`half()`]).**
 //!
 //! Then epoch e + 2 may go to the place of epoch e, because: the sender is in e + 2 only after it has received its partner's packet
 //! of e + 1; the partner sent that one after it had received all of e (its tile synced between the two: one thread

@@ -8,8 +8,13 @@ use crate::tile::Tile;
 use crate::vector::U64x2;
 use crate::{Pod, context};
 
-/// Loads that a thread has in flight for each member's run.
+/// Loads that a thread has in flight for each member's run, at most.
 const FLIGHT: usize = 4;
+
+/// How many it has: fewer where what they are added up in is wide, so that a block of 1024 threads has the registers.
+const fn flight<W>() -> usize {
+    if size_of::<W>() > 8 { 2 } else { FLIGHT }
+}
 
 /// What moves in one access: elements in one or two words.
 trait Unit: Pod {
@@ -43,10 +48,10 @@ impl Unit for U64x2 {
 
 /// Combines what a member's loads have brought; `first` begins the sums.
 #[inline(always)]
-fn add<T: Pod, O: ReduceOp<T>, U: Unit>(sums: &mut [[O::Wide; 2]; FLIGHT], flight: &[U; FLIGHT], first: bool) {
+fn add<T: Pod, O: ReduceOp<T>, U: Unit>(sums: &mut [[O::Wide; 2]; FLIGHT], units: &[U; FLIGHT], first: bool) {
     let mut k = 0;
-    while k < FLIGHT {
-        let words = flight[k].words();
+    while k < flight::<O::Wide>() {
+        let words = units[k].words();
         let mut w = 0;
         while w < U::WORDS {
             let wide = O::__widen(words[w]);
@@ -77,7 +82,7 @@ impl Pass {
     #[track_caller]
     pub(super) fn run<T: Pod, O: ReduceOp<T>, G: Tile>(self, tile: G) {
         let (mut head, mut body) = (self.bytes, 0);
-        if (self.from ^ self.to) & 15 == 0 {
+        if (self.from ^ self.to).is_multiple_of(16) {
             head = (self.from.wrapping_neg() & 15).min(self.bytes);
             body = (self.bytes - head) & !15;
             self.units::<T, O, U64x2, G>(tile, head, 0, body);
@@ -121,7 +126,7 @@ impl Pass {
                 let (mut one, mut other) = ([U::zeroed(); FLIGHT], [U::zeroed(); FLIGHT]);
                 // Counted loops unroll, and the flights stay in registers.
                 let mut k = 0;
-                while k < FLIGHT {
+                while k < flight::<O::Wide>() {
                     let (at, inside) = place(first, k);
                     if inside {
                         // SAFETY: inside the run, which every member has.
@@ -130,7 +135,7 @@ impl Pass {
                     k += 1;
                 }
                 k = 0;
-                while k < FLIGHT {
+                while k < flight::<O::Wide>() {
                     let (at, inside) = place(first, k);
                     if two && inside {
                         // SAFETY: as above.
@@ -146,7 +151,7 @@ impl Pass {
             }
             let mut results = [U::zeroed(); FLIGHT];
             let mut k = 0;
-            while k < FLIGHT {
+            while k < flight::<O::Wide>() {
                 let mut words = [0; 2];
                 let mut w = 0;
                 while w < U::WORDS {
@@ -162,7 +167,7 @@ impl Pass {
                 let index = if index < n { index } else { index - n };
                 let to = self.peer(if self.count == 0 { 0 } else { index });
                 k = 0;
-                while k < FLIGHT {
+                while k < flight::<O::Wide>() {
                     let (at, inside) = place(first, k);
                     if inside {
                         self.give(self.to + at, results[k], to);
@@ -171,7 +176,7 @@ impl Pass {
                 }
                 t = arch::next(t);
             }
-            first += FLIGHT as u64 * step;
+            first += flight::<O::Wide>() as u64 * step;
         }
     }
 

@@ -137,13 +137,13 @@ pub(crate) fn conflict(earlier: &Access, later: &Access) -> bool {
         return false;
     }
     match (a, b) {
-        // Rule 8: one writer at a time.
-        (SignalSet, SignalSet | SignalAdd | StrongStore) | (SignalAdd | StrongStore, SignalSet) => true,
+        // Rule 8: one writer at a time. The earlier of two packets may never have been received.
+        (SignalSet, SignalSet | SignalAdd | StrongStore) | (SignalAdd | StrongStore, SignalSet) | (Packet, Packet) => {
+            true
+        }
         (Atomic, Atomic) => earlier.network != later.network,
         // A put of a word that somebody waits for.
         (Put, StrongLoad) | (StrongLoad, Put) => false,
-        // The earlier one may never have been received.
-        (Packet, Packet) => true,
         // Any may win where several threads write, but not where one of them writes a sum of what it has read.
         (P, P) => earlier.lane == later.lane || earlier.again || later.again,
         // Whoever has heard of the p meant to read it; else it is polling.

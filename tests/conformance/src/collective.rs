@@ -72,16 +72,14 @@ pub(crate) use by_tile;
 
 /// Moves of `job.rounds` parts of `dst` and `src` each.
 #[kernel(collective, max_block = 1024, for<u32, 0>, for<u32, 1>, for<u32, 2>, for<u32, 3>, for<u8, 2>, for<u16, 2>, for<u64, 2>, for<U64x2, 2>)]
-pub fn moves<T: Pod, const TILE: u32>(
+pub fn moves<T: Pod + KernelArg, const TILE: u32>(
     all: Collective,
     member: Membership,
     dst: SymSlice<T>,
     src: SymSlice<T>,
     parts: SymSlice<Part>,
     job: Job,
-) where
-    T: KernelArg,
-{
+) {
     let Some(team) = member.team() else { return };
     by_tile!(TILE, all, tile => moves_by(by(all, job.algorithm), tile, team.slot(job.slot), dst, src, parts, job));
 }
@@ -212,7 +210,7 @@ pub(crate) mod host {
         Ok(())
     }
 
-    fn moved<T: Pod + PartialEq + std::fmt::Debug, const TILE: u32>(
+    fn moved<T: Pod + KernelArg + PartialEq + std::fmt::Debug, const TILE: u32>(
         pe: &Pe,
         team: Option<&HostTeam>,
         members: &[u32],
@@ -220,7 +218,6 @@ pub(crate) mod host {
         thorough: bool,
     ) -> anyhow::Result<()>
     where
-        T: KernelArg,
         moves<T, TILE>: Kernel<Args = Args<T>>,
     {
         let algorithms = match call {
@@ -266,14 +263,13 @@ pub(crate) mod host {
         shmem::bytemuck::pod_read_unaligned(&shmem::bytemuck::bytes_of(words)[..size_of::<T>()])
     }
 
-    fn check_moves<T: Pod + PartialEq + std::fmt::Debug, const TILE: u32>(
+    fn check_moves<T: Pod + KernelArg + PartialEq + std::fmt::Debug, const TILE: u32>(
         pe: &Pe,
         team: Option<&HostTeam>,
         members: &[u32],
         job: Job,
     ) -> anyhow::Result<()>
     where
-        T: KernelArg,
         moves<T, TILE>: Kernel<Args = Args<T>>,
     {
         let (n, len, rounds) = (members.len(), job.len as usize, job.rounds as usize);
@@ -367,7 +363,7 @@ pub(crate) mod host {
         Ok(())
     }
 
-    fn launch<T: Pod, const TILE: u32>(
+    fn launch<T: Pod + KernelArg, const TILE: u32>(
         pe: &Pe,
         (grid, block): (u32, u32),
         team: Option<&HostTeam>,
@@ -377,7 +373,6 @@ pub(crate) mod host {
         job: Job,
     ) -> anyhow::Result<()>
     where
-        T: KernelArg,
         moves<T, TILE>: Kernel<Args = Args<T>>,
     {
         Ok(pe.launch(
