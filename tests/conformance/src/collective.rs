@@ -154,7 +154,15 @@ pub(crate) mod host {
     /// Sizes of a member's part in bytes, as far as the backend has time for them.
     pub(crate) fn sizes(pe: &Pe) -> &'static [usize] {
         if pe.device_name() == "the simulator" {
-            return full_or_little(&[1, 129, 1028, 4100], &[40]);
+            let sizes: &[usize] = full_or_little(&[1, 129, 1028, 4100], &[40]);
+            let most = if pe.n() > 4 {
+                2
+            } else if pe.n() > 2 {
+                3
+            } else {
+                4
+            };
+            return &sizes[..sizes.len().min(most)];
         }
         &[
             1,
@@ -183,7 +191,7 @@ pub(crate) mod host {
         match tile {
             THREAD => (1, 32),
             WARP => (1, 64),
-            BLOCK => (1, full_or_little(96, 32)),
+            BLOCK => (1, full_or_little(64, 32)),
             _ => (3, 32),
         }
     }

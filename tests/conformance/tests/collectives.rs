@@ -1,14 +1,14 @@
-//! Packets and collectives on the simulator, on 1 to 8 PEs: with all data unchecked, and with little data checked, over more
-//! seeds than the whole suite gets.
+//! Packets and collectives on the simulator, on the numbers of PEs that the whole suite does not run on. `tests/seeds` has the
+//! checker look at the same cases.
 use conformance::suite::Case;
 use shmem_host::{Backend, World};
 
-fn run(pes: u32, seed: u64, check: bool) {
+fn run(pes: u32, seed: u64) {
     let world = World::builder()
         .backend(Backend::Sim)
         .pes(pes)
         .seed(seed)
-        .check(check)
+        .check(false)
         .build();
     let all: [&[Case]; 3] = [
         conformance::packet::CASES,
@@ -27,8 +27,8 @@ fn run(pes: u32, seed: u64, check: bool) {
 }
 
 #[test]
-fn every_number_of_pes() {
-    for pes in [1, 2, 3, 5, 6, 7] {
-        run(pes, 11, false);
+fn odd_numbers_of_pes() {
+    for pes in [5, 6, 7] {
+        run(pes, 11);
     }
 }
