@@ -154,7 +154,7 @@ mod host {
         let (epochs, block) = if gpu {
             (20_000, 256)
         } else {
-            full_or_little((30, 48), (4, 32))
+            full_or_little((30, 48), (3, 32))
         };
         let count = 2 * pe.n() as usize * 2 * block as usize;
         let slots = pe.alloc::<Packet<T>>(count)?;
