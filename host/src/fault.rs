@@ -112,6 +112,19 @@ impl DeviceFault {
                 ),
             },
             FaultKind::Slot => write!(f, "barrier slot {a} does not exist, there are {b}"),
+            FaultKind::Epoch if a == 0 => {
+                write!(f, "a packet has epoch 0, which empty slots have: count epochs from 1")
+            }
+            FaultKind::Epoch => write!(
+                f,
+                "a packet of epoch {b} lies where one of epoch {a} is waited for: its sender was more than one epoch ahead, or \
+                 epochs began anew in a used buffer"
+            ),
+            FaultKind::Overlap => write!(
+                f,
+                "the destination at {a:#x} of the heap overlaps the source at {b:#x}, and the call is not in place: give it the \
+                 same object, or two that don't touch"
+            ),
             FaultKind::Arrivals => write!(f, "an mbarrier of {a} arrivals was asked for: 1 to {b} can be counted"),
             other => write!(f, "{other:?} (a = {a}, b = {b})"),
         }

@@ -102,9 +102,9 @@ impl fmt::Display for AllocRequest {
 /// ```
 /// use shmem_host::{Backend, Error, HeapError, World};
 ///
-/// World::builder().pes(2).backend(Backend::Sim).heap(1 << 20).build()?.run(|pe| {
-///     let refused = pe.alloc::<u64>(1 << 20);
-///     assert!(matches!(refused, Err(Error::Heap(HeapError::Limit { asked: 0x80_0000, limit: 0x10_0000, .. }))));
+/// World::builder().pes(2).backend(Backend::Sim).heap(32 << 20).build()?.run(|pe| {
+///     let refused = pe.alloc::<u64>(4 << 20);
+///     assert!(matches!(refused, Err(Error::Heap(HeapError::Limit { asked: 0x200_0000, limit: 0x200_0000, .. }))));
 ///     pe.alloc::<u64>(1 << 10).map(drop)
 /// })?;
 /// # Ok::<(), Error>(())
@@ -357,9 +357,14 @@ mod tests {
         }
     }
 
+    /// A heap with so much room for users.
+    fn heap(pes: u32, room: u64) -> Heap {
+        Heap::new(pes, SystemArea::new(pes).bytes + room)
+    }
+
     #[test]
     fn the_library_comes_first_and_blocks_are_multiples_of_512() {
-        let mut heap = Heap::new(4, 1 << 20);
+        let mut heap = heap(4, 1 << 20);
         let system = SystemArea::new(4).bytes;
         let a = heap.place(&request(3, 4)).unwrap();
         let b = heap.place(&request(0, 4)).unwrap();
@@ -387,7 +392,7 @@ mod tests {
 
     #[test]
     fn a_block_is_reused_once_every_pe_has_dropped_it() {
-        let mut heap = Heap::new(3, 1 << 20);
+        let mut heap = heap(3, 1 << 20);
         let a = heap.place(&request(600, 1)).unwrap();
         heap.drop_one(a.serial);
         heap.drop_one(a.serial);
@@ -402,7 +407,7 @@ mod tests {
 
     #[test]
     fn what_is_used_ends_at_the_high_water_mark() {
-        let mut heap = Heap::new(1, 1 << 20);
+        let mut heap = heap(1, 1 << 20);
         let a = heap.place(&request(512, 1)).unwrap();
         heap.free(a.serial);
         let b = heap.place(&request(2048, 1)).unwrap();
@@ -411,13 +416,13 @@ mod tests {
 
     #[test]
     fn refusals_name_their_values() {
-        let mut heap = Heap::new(2, 65536);
-        let free = 65536 - SystemArea::new(2).bytes;
+        let free = 32 << 10;
+        let mut heap = heap(2, free);
         let limit = HeapError::Limit {
             asked: 1 << 20,
             free,
             largest: free,
-            limit: 65536,
+            limit: SystemArea::new(2).bytes + free,
         };
         assert_eq!(heap.place(&request(1 << 20, 1)), Err(limit));
         let huge = HeapError::TooLarge {
@@ -474,7 +479,7 @@ mod tests {
         /// Books that see the same calls stay the same, and all dropped, everything is free.
         #[test]
         fn books_never_differ(steps in prop::collection::vec((any::<bool>(), 0u64..5000), 1..100)) {
-            let (mut a, mut b) = (Heap::new(2, 1 << 18), Heap::new(2, 1 << 18));
+            let (mut a, mut b) = (heap(2, 1 << 18), heap(2, 1 << 18));
             let mut live = vec![];
             for (drop, n) in steps {
                 if drop && !live.is_empty() {
@@ -493,7 +498,7 @@ mod tests {
                 a.drop_one(serial);
                 a.drop_one(serial);
             }
-            prop_assert_eq!(a.allocator.largest(), (1 << 18) - SystemArea::new(2).bytes);
+            prop_assert_eq!(a.allocator.largest(), 1 << 18);
         }
     }
 }

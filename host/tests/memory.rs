@@ -255,7 +255,7 @@ fn what_the_heap_cannot_hold_is_refused_on_every_pe_and_the_world_goes_on() {
         else {
             panic!("{refused:?}")
         };
-        assert_eq!((asked, limit), (400 << 20, 16 << 20));
+        assert_eq!((asked, limit), (400 << 20, 48 << 20));
         assert!(free == largest && free < limit);
         let refused = pe.alloc::<u64>(usize::MAX).map(drop);
         assert!(matches!(refused, Err(Error::Heap(HeapError::TooLarge { len, size: 8 })) if len == u64::MAX));
@@ -345,7 +345,7 @@ fn a_thousand_objects_of_random_sizes() {
 #[test]
 fn a_world_of_many_pes_allocates() {
     sim(64)
-        .heap(1 << 20)
+        .heap(32 << 20)
         .build()
         .unwrap()
         .run(|pe| pe.alloc::<u64>(pe.n() as usize).map(drop))

@@ -230,7 +230,7 @@ impl Job {
                 .args(["--exact", "child", "--nocapture"])
                 .env(SCENARIO, scenario)
                 .env("SHMEM_BACKEND", "sim")
-                .env("SHMEM_HEAP", "4M")
+                .env("SHMEM_HEAP", "32M")
                 .env("SHMEM_TIMEOUT", "20")
                 .env("SHMEM_JOIN_TIMEOUT", join_s.to_string())
                 .env("SHMEM_NPES", pes.to_string())

@@ -2,6 +2,8 @@
 use shmem::prelude::*;
 use shmem::relaxed;
 
+pub mod collectives;
+
 /// What a bandwidth kernel calls.
 pub mod call {
     /// put

@@ -1,6 +1,7 @@
 //! `shmem-perf BENCH`: rows `bench,variant,bytes,value,unit`.
 
 mod bandwidth;
+mod collective;
 mod init;
 mod latency;
 mod launch;
@@ -10,6 +11,7 @@ use anyhow::ensure;
 use clap::{Args, Parser, Subcommand};
 use shmem_host::World;
 use shmem_perf::call;
+use shmem_perf::collectives::kind;
 
 #[derive(Parser)]
 struct Cli {
@@ -34,6 +36,24 @@ enum Bench {
     /// Barriers of the world.
     #[command(name = "barrier")]
     Barrier,
+    /// Half round trips of packets.
+    #[command(name = "packet_pingpong")]
+    PacketPingpong,
+    /// alltoall by a block and by a grid.
+    #[command(name = "alltoall")]
+    Alltoall,
+    /// broadcast.
+    #[command(name = "bcast")]
+    Bcast,
+    /// fcollect.
+    #[command(name = "fcollect")]
+    Fcollect,
+    /// Float sums to everyone.
+    #[command(name = "reduction")]
+    Reduction,
+    /// Float sums, to each its part.
+    #[command(name = "reducescatter")]
+    Reducescatter,
     /// Collective launches back to back, beside the driver's own call; the same from a graph.
     #[command(name = "launch")]
     Launch,
@@ -123,6 +143,12 @@ fn main() -> anyhow::Result<()> {
             Bench::Pingpong => latency::pingpongs(&pe, print),
             Bench::GetLatency => latency::gets(&pe, print),
             Bench::Barrier => latency::world_barriers(&pe, print),
+            Bench::PacketPingpong => collective::packets(&pe, print),
+            Bench::Alltoall => collective::rows::<{ kind::ALLTOALL }>(&pe, print),
+            Bench::Bcast => collective::rows::<{ kind::BCAST }>(&pe, print),
+            Bench::Fcollect => collective::rows::<{ kind::FCOLLECT }>(&pe, print),
+            Bench::Reduction => collective::rows::<{ kind::REDUCTION }>(&pe, print),
+            Bench::Reducescatter => collective::rows::<{ kind::REDUCESCATTER }>(&pe, print),
             Bench::Launch => launch::back_to_back(&pe, print),
             // Has made a World of its own.
             Bench::Init => Ok(()),

@@ -176,6 +176,65 @@ pub struct Transfer {
     pub signal: Option<SignalUpdate>,
 }
 
+/// A collective, as one member of the team calls it.
+#[derive(Clone, Copy, Debug)]
+pub struct CollectiveCall {
+    /// `reduce`, ..
+    pub name: &'static str,
+    /// Offset of the team's block in the heap.
+    pub team: u64,
+    /// The team's serial.
+    pub serial: crate::Serial,
+    /// The slot.
+    pub slot: u32,
+    /// This member's index.
+    pub me: u32,
+    /// How many members there are.
+    pub n: u32,
+    /// Elements of a part.
+    pub len: u64,
+    /// Bytes of one.
+    pub element: u32,
+    /// The root's index; 0 where there is none.
+    pub root: u32,
+    /// The operation's type; empty where there is none.
+    pub op: &'static str,
+    /// What it was asked to be done by.
+    pub algorithm: Option<crate::collective::Algorithm>,
+}
+
+impl CollectiveCall {
+    /// What all members have in common.
+    #[must_use]
+    pub fn what(
+        &self,
+    ) -> (
+        &'static str,
+        u64,
+        u32,
+        u32,
+        &'static str,
+        Option<crate::collective::Algorithm>,
+    ) {
+        (self.name, self.len, self.element, self.root, self.op, self.algorithm)
+    }
+}
+
+impl core::fmt::Display for CollectiveCall {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let op = self.op.rsplit("::").next().unwrap_or_default();
+        write!(f, "{}({} x {} bytes", self.name, self.len, self.element)?;
+        if !op.is_empty() {
+            write!(f, ", {op}")?;
+        }
+        write!(f, ", root {}", self.root)?;
+        match self.algorithm {
+            Some(algorithm) => write!(f, ", by {algorithm:?})"),
+            None => f.write_str(")"),
+        }
+    }
+}
+
 /// What a paused lane is waiting for, for reports.
 #[derive(Clone, Copy, Debug)]
 pub struct Watch {
@@ -224,12 +283,16 @@ pub trait Machine {
     fn atomic_at(&self, offset: u64, bytes: u32, to: Peer, strength: Strength, atomic: &Atomic, at: At) -> u64;
     /// Orders this lane's loads and stores, for the threads in the scope.
     fn fence_memory(&self, scope: Scope, at: At);
+    /// The leader of a tile begins a collective: every member of the team makes the same one.
+    fn begin_collective(&self, _call: &CollectiveCall, _at: At) {}
     /// put, put_nbi and put_signal.
     fn put(&self, transfer: &Transfer, at: At);
     /// get and get_nbi.
     fn get(&self, transfer: &Transfer, at: At);
     /// p: one element by value.
     fn p(&self, offset: u64, value: u128, bytes: u32, to: Peer, at: At);
+    /// One packet of 8 or 16 bytes: as p, and whoever sends into the same bytes again has heard that it arrived.
+    fn packet(&self, offset: u64, value: u128, bytes: u32, to: Peer, at: At);
     /// g: one element.
     fn g(&self, offset: u64, bytes: u32, from: Peer, at: At) -> u128;
     /// signal_op. `relaxed` leaves out the release.

@@ -17,7 +17,8 @@
 //! | [`order`] | [`fence`], [`quiet`], [`flush`] | `nvshmem_fence`, `nvshmem_quiet` |
 //! | [`mod@batch`] | [`batch()`]: puts that are completed together | |
 //! | [`context`] | [`Ctx`], [`CtxSet`]: operations ordered and completed apart from others | `nvshmem_ctx_t` |
-//! | [`collective`] | [`Collective`]: barrier, sync | `nvshmem_barrier_all` |
+//! | [`collective`] | [`Collective`]: barrier, sync, broadcast, fcollect, alltoall, reduce, .. | `nvshmem_barrier_all`, `nvshmem_sum_reduce` .. |
+//! | [`packet`] | [`Packet`]: messages whose flag travels with the data | |
 //! | [`word`], [`scope`] | [`Word`], [`scope::fence`]: atomics on ordinary memory, by scope | `cuda::atomic_ref` |
 //! | [`thread`], [`warp`] | indices, shuffles, votes | CUDA |
 //! | [`reduce`] | `tile.sum(x)`, `max`, `min` | CUB, `cooperative_groups::reduce` |
@@ -71,6 +72,7 @@ pub mod math;
 pub mod mbarrier;
 pub mod membership;
 pub mod order;
+pub mod packet;
 pub mod print;
 pub mod ptr;
 pub mod reduce;
@@ -111,6 +113,7 @@ pub use kernel::*;
 pub use mbarrier::{MBarrier, MBarrierWord};
 pub use membership::Membership;
 pub use order::{fence, flush, quiet};
+pub use packet::{Packet, Payload};
 pub use print::gpu_println;
 pub use ptr::{PeerPtr, ptr};
 pub use reduce::Reduce;

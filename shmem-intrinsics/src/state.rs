@@ -62,9 +62,9 @@ laid_out! {
         pub fault: u64,
         /// A wait that lasts longer is a fault, in nanoseconds; 0 means no limit.
         pub time_limit_ns: u64,
-        /// Offset in the heap of the world's sync words ([`sync_bytes`] says what lies there).
+        /// Offset in the heap of the world's [`TeamBlock`].
         pub world_sync: u64,
-        /// Offset in the heap of the node team's sync words.
+        /// Offset in the heap of the node team's block.
         pub node_sync: u64,
         /// The first of the PEs that this PE reaches by load and store on its host.
         pub node_start: u32,
@@ -137,9 +137,9 @@ impl FaultRecord {
 /// The start of every PE's heap belongs to the library: this says what lies where, in bytes from the heap's base.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemArea {
-    /// The world's sync words, [`sync_bytes`] of them.
+    /// The world's [`TeamBlock`], which begins with its sync words.
     pub world_sync: u64,
-    /// The node team's sync words, with room for every PE.
+    /// The node team's block.
     pub node_sync: u64,
     /// The blocks of teams that the host makes: [`MAX_TEAMS`] of [`TeamBlock::bytes`].
     pub teams: u64,
@@ -163,8 +163,8 @@ impl SystemArea {
     /// The layout for a world of `n_pes`. All of it starts out zero.
     pub const fn new(n_pes: u32) -> Self {
         let world_sync = Self::GRIDS + (GRID_SLOTS as u64) * Self::GRID_LINE;
-        let node_sync = world_sync + sync_bytes(n_pes);
-        let teams = (node_sync + sync_bytes(n_pes)).next_multiple_of(128);
+        let node_sync = world_sync + TeamBlock::bytes(n_pes);
+        let teams = node_sync + TeamBlock::bytes(n_pes);
         let end = teams + (MAX_TEAMS as u64) * TeamBlock::bytes(n_pes);
         Self {
             world_sync,
@@ -187,7 +187,7 @@ pub const LAYOUT: u64 = {
     let h = fnv(h, &SystemArea::new(3).bytes.to_le_bytes());
     fnv(
         h,
-        b"2026-12: load/store path, one image; teams, grids; handles with serials",
+        b"2026-12: load/store path, one image; teams with packets, grids; handles with serials",
     )
 };
 
@@ -201,8 +201,8 @@ mod tests {
             let s = SystemArea::new(n);
             const { assert!(SystemArea::GRIDS >= SystemArea::ABORT + 128) };
             assert_eq!(s.world_sync, SystemArea::GRIDS + 64 * 128);
-            assert_eq!(s.node_sync - s.world_sync, (SYNC_SLOTS as u64) * u64::from(n) * 8 + 64);
-            assert!(s.teams >= s.node_sync + sync_bytes(n));
+            assert_eq!(s.node_sync - s.world_sync, TeamBlock::bytes(n));
+            assert_eq!(s.teams - s.node_sync, TeamBlock::bytes(n));
             assert!(s.bytes >= s.teams + 64 * TeamBlock::bytes(n));
             assert_eq!(s.bytes % 512, 0);
         }

@@ -131,7 +131,7 @@ pub(crate) fn checked(to: impl Target) -> u32 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Team {
-    /// Offset of its sync words in the heap, the same on every member. Those of a made team begin its [`TeamBlock`].
+    /// Offset of its [`TeamBlock`] in the heap, the same on every member. It begins with its sync words.
     sync: u64,
     start: u32,
     /// 0: the members are those in the block.
@@ -363,6 +363,11 @@ impl Team {
     #[inline(always)]
     pub(crate) fn slot_number(self) -> u32 {
         self.slot
+    }
+
+    #[cfg(not(target_arch = "nvptx64"))]
+    pub(crate) fn serial(self) -> Serial {
+        self.serial
     }
 
     #[inline(always)]

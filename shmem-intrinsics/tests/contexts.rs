@@ -56,6 +56,9 @@ impl Machine for Recorder {
     fn p(&self, _: u64, _: u128, _: u32, to: Peer, _: At) {
         self.note("p", to.ctx);
     }
+    fn packet(&self, _: u64, _: u128, _: u32, to: Peer, _: At) {
+        self.note("packet", to.ctx);
+    }
     fn g(&self, _: u64, _: u32, from: Peer, _: At) -> u128 {
         self.note("g", from.ctx);
         0

@@ -131,11 +131,11 @@ impl Config {
 /// use shmem_sim::{Config, Engine, Processes, StreamId};
 ///
 /// // Both processes' parts, here in one process.
-/// let heap = || Processes::heap_file(1 << 20);
+/// let heap = || Processes::heap_file(32 << 20);
 /// let heaps: std::sync::Arc<[_]> = [heap()?, heap()?].into();
 /// let part = |pe: u32| {
 ///     let mut config = Config::new(2);
-///     config.heap_bytes = 1 << 20;
+///     config.heap_bytes = 32 << 20;
 ///     config.processes = Some(Processes { local: pe..pe + 1, heaps: heaps.clone() });
 ///     Engine::new(config)
 /// };

@@ -91,6 +91,16 @@ fn kind_text(record: &FaultRecord) -> String {
         Some(FaultKind::Panic) => "panicked".to_owned(),
         Some(FaultKind::Tile) => format!("a tile of {a} threads does not divide a block of {b}"),
         Some(FaultKind::Slot) => format!("there is no barrier slot {a}, only {b} of them"),
+        Some(FaultKind::Epoch) if a == 0 => {
+            "a packet has epoch 0, which empty slots have: count epochs from 1".to_owned()
+        }
+        Some(FaultKind::Epoch) => format!(
+            "a packet of epoch {b} lies where one of epoch {a} is waited for: its sender was more than one epoch ahead, or \
+             epochs began anew in a used buffer"
+        ),
+        Some(FaultKind::Overlap) => {
+            format!("the destination at {a:#x} of the heap overlaps the source at {b:#x}, and the call is not in place")
+        }
         _ => format!("fault {} with values {a} and {b}", record.kind),
     }
 }

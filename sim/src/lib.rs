@@ -43,6 +43,7 @@
 //! assert!(error.to_string().contains("wanted == 3"));
 //! ```
 
+mod agree;
 mod async_copy;
 mod block;
 mod breaks;

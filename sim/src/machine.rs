@@ -10,7 +10,9 @@ use crate::net::{Local, Origin, Remote, Team};
 use crate::queue::Paused;
 use crate::timeline::{Detail, Span};
 use shmem::fault::FaultKind;
-use shmem::hook::{Access, At, Atomic, Group, Machine, Peer, Scope, SignalOp, SignalUpdate, Strength, Transfer, Watch};
+use shmem::hook::{
+    Access, At, Atomic, CollectiveCall, Group, Machine, Peer, Scope, SignalOp, SignalUpdate, Strength, Transfer, Watch,
+};
 use shmem::state::FaultRecord;
 use std::ops::Range;
 use std::rc::Rc;
@@ -475,6 +477,15 @@ impl Machine for Lane {
         // Memory that a lane reaches is sequentially consistent here.
     }
 
+    fn begin_collective(&self, call: &CollectiveCall, at: At) {
+        let pe = self.block().home.pe;
+        if !self.must_not_wait()
+            && let Err(message) = self.world().agreement.begin(call, pe, at)
+        {
+            self.misuse(at, message);
+        }
+    }
+
     fn put(&self, transfer: &Transfer, at: At) {
         self.count_call(at);
         self.moves_data(at);
@@ -584,6 +595,18 @@ impl Machine for Lane {
         let address = self.world().memory.heaps.base(to.pe) as u64 + offset;
         let again = self.order.borrow().has_fetched(address);
         let checked = self.issue(Issue::P { again }, to, at);
+        self.world()
+            .net
+            .p(self.origin(to.ctx, at, checked.as_ref()), word, value, bytes);
+        self.end_if_failed();
+    }
+
+    fn packet(&self, offset: u64, value: u128, bytes: u32, to: Peer, at: At) {
+        self.count_call(at);
+        self.moves_data(at);
+        let word = self.remote(to.pe, offset, bytes.into(), at);
+        let _span = self.reach_span("packet", true, to.pe, bytes.into(), at);
+        let checked = self.issue(Issue::Packet, to, at);
         self.world()
             .net
             .p(self.origin(to.ctx, at, checked.as_ref()), word, value, bytes);

@@ -1,5 +1,6 @@
 //! What all lanes of a world share on the simulator's thread.
 
+use crate::agree::Agreement;
 use crate::check::Checker;
 use crate::choices::Choices;
 use crate::clock::{Clock, TICK_NS};
@@ -33,6 +34,7 @@ pub(crate) struct World {
     pub(crate) check: Option<Rc<Checker>>,
     pub(crate) timeline: Option<Rc<Timeline>>,
     pub(crate) cut: Option<Cut>,
+    pub(crate) agreement: Agreement,
     /// Lanes have run beside a host that did other things: its speed may have decided what they found.
     ran_beside_host: Cell<bool>,
     ending: Cell<bool>,
@@ -100,6 +102,7 @@ impl World {
             check,
             timeline,
             cut: Cut::from_env()?,
+            agreement: Agreement::default(),
             ran_beside_host: Cell::new(false),
             ending: Cell::new(false),
             damaged: Cell::new(false),

@@ -306,10 +306,13 @@ fn a_target_outside_the_world_is_a_fault() {
 #[test]
 fn a_handle_that_lies_outside_the_heap_is_a_fault() {
     let error = Sim::new(1)
-        .heap_bytes(1 << 16)
-        .run(|| p(SymSlice::<u64>::__new((1 << 16) - 4, 1).at(0), 1, 0))
+        .heap_bytes(1 << 25)
+        .run(|| p(SymSlice::<u64>::__new((1 << 25) - 4, 1).at(0), 1, 0))
         .unwrap_err();
-    assert!(error.to_string().contains("range 65532..65540 is outside"), "{error}");
+    assert!(
+        error.to_string().contains("range 33554428..33554436 is outside"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -274,7 +274,7 @@ fn stacks_are_used_again() {
 fn many_pes_have_their_own_state() {
     let pes = 300;
     let mut config = Config::new(pes);
-    config.heap_bytes = 4 << 20;
+    config.heap_bytes = 32 << 20;
     let engine = Engine::new(config).unwrap();
     for pe in 0..pes {
         let kernel = job("who", 1, 1, move || {

@@ -75,7 +75,7 @@ fn dissemination() {
 
 #[test]
 fn a_barrier_of_1024_pes_takes_ten_rounds() {
-    let sim = Sim::new(1024).heap_bytes(8 << 20).model(Model::all(NODE));
+    let sim = Sim::new(1024).heap_bytes(64 << 20).model(Model::all(NODE));
     let report = sim.run(dissemination).unwrap();
     about(report.modelled, 10 * 500);
 }

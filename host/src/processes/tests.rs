@@ -94,7 +94,7 @@ fn in_processes(counts: &[u32], limit: f64, f: impl Fn(Pe) -> Result<(), Error> 
                     World::builder()
                         .backend(Backend::Sim)
                         .pes(counts[rank as usize])
-                        .heap(4 << 20)
+                        .heap(32 << 20)
                         .time_limit(Some(Duration::from_secs_f64(limit)))
                         .processes(Arc::new(member))
                         .build()?
@@ -316,7 +316,7 @@ fn processes_with_other_settings_are_told() {
         let build = |rank| {
             let member = Member { job: job.clone(), rank };
             scope.spawn(move || {
-                let builder = World::builder().backend(Backend::Sim).heap(u64::from(rank + 1) << 20);
+                let builder = World::builder().backend(Backend::Sim).heap(u64::from(rank + 1) << 25);
                 builder.processes(Arc::new(member)).build().map(drop)
             })
         };
@@ -328,7 +328,7 @@ fn processes_with_other_settings_are_told() {
         };
         assert_eq!(
             (first, second),
-            ((0, "1048576 bytes".to_owned()), (1, "2097152 bytes".to_owned()))
+            ((0, "33554432 bytes".to_owned()), (1, "67108864 bytes".to_owned()))
         );
     }
 }

@@ -8,7 +8,7 @@ pub(crate) fn sim(pes: u32) -> Builder {
     World::builder()
         .pes(pes)
         .backend(Backend::Sim)
-        .heap(16 << 20)
+        .heap(48 << 20)
         .time_limit(Some(Duration::from_secs(20)))
 }
 

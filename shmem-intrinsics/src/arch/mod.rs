@@ -10,6 +10,8 @@
 //! | `mbarrier_..` | `mbarrier` | words, by compare-and-swap |
 //! | `load store` | `asm!`, one instruction by size, space and strength | `Machine::load`, `store` |
 //! | `store_remote load_remote put put_signal signal` | stores and loads over NVLink (`ptx/nvlink.rs`) | `Machine::p`, `g`, `put`, `signal` |
+//! | `store_packet.. load_packet..` | one store or load that the flag is a part of (`ptx/packet.rs`) | `Machine::packet`, `load` |
+//! | `next forward` | sums that the optimiser does not see through | sums |
 //! | `fence quiet flush` | fences and tile syncs | `Machine::fence`, .. |
 //! | `atomic::..` | `ld st atom red` with order and scope | `Machine::atomic`, `atomic_at`, `fence_memory` |
 //! | `put_computed put_computed_signal` | stores of computed elements | a stage, then `Machine::put` |

@@ -1,16 +1,17 @@
 //! What lies in the heap for a team that the host made.
 
-use super::sync_bytes;
+use super::{SYNC_SLOTS, sync_bytes};
 
 /// Teams that a PE may be in at once, besides the world and the node.
 pub const MAX_TEAMS: u32 = 64;
 
-/// The block of one made team, in the system area, on each of its members at the same place: its sync words
+/// The block of one team, in the system area, on each of its members at the same place: its sync words
 /// ([`sync_bytes`]), then its members' numbers in the world (u32 each), then for each PE of the world its index in the team
-/// (u32, [`NONE`](Self::NONE) where it is no member), and at the end how many members there are (u32).
+/// (u32, [`NONE`](Self::NONE) where it is no member), then how many members there are (u32); then what its collectives
+/// need: [`packets`](Self::packets). The world and the node have blocks whose tables are not filled in.
 ///
-/// The last two parts and the members of a team with a stride are not read on the way of a call: they are for translation,
-/// and for whoever looks what a wait is about.
+/// The indices, the number of members and the members of a team with a stride are not read on the way of a call: they are for
+/// translation, and for whoever looks what a wait is about.
 #[derive(Clone, Copy, Debug)]
 pub struct TeamBlock;
 
@@ -18,9 +19,27 @@ impl TeamBlock {
     /// Index of a PE that is no member.
     pub const NONE: u32 = u32::MAX;
 
+    /// Bytes that the packets of one epoch of a slot have: boxes, one for each other member. The largest team has boxes of 16.
+    pub const HALF: u64 = 16 << 10;
+
     /// Bytes of a block in a world of `n_pes`: room for the largest team, in lines of its own.
     pub const fn bytes(n_pes: u32) -> u64 {
+        Self::boxes(n_pes) + (SYNC_SLOTS as u64) * 2 * Self::HALF
+    }
+
+    /// Where the epochs of packets lie: `[SYNC_SLOTS]` of u64, written by their own PE only.
+    pub const fn packets(n_pes: u32) -> u64 {
         (sync_bytes(n_pes) + 8 * n_pes as u64 + 4).next_multiple_of(128)
+    }
+
+    /// Where the packets lie: `[SYNC_SLOTS][2]` of [`HALF`](Self::HALF) bytes.
+    pub const fn boxes(n_pes: u32) -> u64 {
+        Self::packets(n_pes) + 128
+    }
+
+    /// Bytes of a member's box in a half, in a team of `n`, 2 or more: a power of 2.
+    pub const fn box_bytes(n: u32) -> u64 {
+        Self::HALF >> (32 - (n - 2).leading_zeros())
     }
 
     /// Where the members of a team of `n` begin.
@@ -35,7 +54,7 @@ impl TeamBlock {
 
     /// Where the number of members lies, in a world of `n_pes`.
     pub const fn size(n_pes: u32) -> u64 {
-        Self::bytes(n_pes) - 4
+        Self::packets(n_pes) - 4
     }
 
     /// What a block holds when its team begins. The members are PEs of a world of `n_pes`, each once.
@@ -74,6 +93,11 @@ mod tests {
         for n in [1, 2, 3, 72, 1024] {
             assert!(TeamBlock::indices(n) + 4 * u64::from(n) <= TeamBlock::size(n));
             assert_eq!(TeamBlock::bytes(n) % 128, 0);
+            if n > 1 {
+                let room = TeamBlock::box_bytes(n);
+                assert!(room >= 16 && room * u64::from(n - 1) <= TeamBlock::HALF);
+                assert!(2 * room * u64::from(n - 1) > TeamBlock::HALF);
+            }
         }
     }
 }

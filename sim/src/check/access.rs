@@ -18,6 +18,8 @@ pub(crate) enum What {
     /// The data of a put_signal.
     PutSignal,
     P,
+    /// Data and flag in one store.
+    Packet,
     G,
     Get,
     /// What a get_nbi writes here.
@@ -45,6 +47,7 @@ impl What {
             Self::StrongLoad
                 | Self::StrongStore
                 | Self::P
+                | Self::Packet
                 | Self::Sync
                 | Self::G
                 | Self::SignalSet
@@ -62,6 +65,7 @@ impl What {
             Self::Put => "put",
             Self::PutSignal => "put_signal",
             Self::P => "p",
+            Self::Packet => "packet",
             Self::G => "g",
             Self::Get => "get",
             Self::Fetched => "get_nbi",
@@ -89,7 +93,7 @@ pub(crate) struct Access {
     pub(crate) clock: Clock,
     /// What whoever observes it and acquires learns.
     pub(crate) release: Option<Clock>,
-    /// What its issuer had seen arrive, acquired or not: it would not have been issued else. For signals.
+    /// What its issuer had seen arrive, acquired or not: it would not have been issued else. For signals and packets.
     pub(crate) heard: Option<Done>,
     /// The counter that tells of it, of a put_signal: its address.
     pub(crate) counter: Option<u64>,
@@ -127,14 +131,16 @@ impl Access {
 
 /// Whether two accesses of the same bytes, which nothing orders, are a fault of the program.
 pub(crate) fn conflict(earlier: &Access, later: &Access) -> bool {
-    use What::{Atomic, G, P, Put, SignalAdd, SignalSet, StrongLoad, StrongStore};
+    use What::{Atomic, G, P, Packet, Put, SignalAdd, SignalSet, StrongLoad, StrongStore};
     let (a, b) = (earlier.what, later.what);
     if !a.writes() && !b.writes() {
         return false;
     }
     match (a, b) {
-        // Rule 8: one writer at a time.
-        (SignalSet, SignalSet | SignalAdd | StrongStore) | (SignalAdd | StrongStore, SignalSet) => true,
+        // Rule 8: one writer at a time. The earlier of two packets may never have been received.
+        (SignalSet, SignalSet | SignalAdd | StrongStore) | (SignalAdd | StrongStore, SignalSet) | (Packet, Packet) => {
+            true
+        }
         (Atomic, Atomic) => earlier.network != later.network,
         // A put of a word that somebody waits for.
         (Put, StrongLoad) | (StrongLoad, Put) => false,

@@ -484,6 +484,14 @@ fn writes(inner: &Inner, old: &Access, made: &Access) -> (BugKind, String, Strin
             "use a Counter, which has a word for each, or let every PE reach the word by one way".to_owned(),
         ),
         (Fetched, _) => read_too_soon_of_fetch(),
+        (What::Packet, What::Packet) => (
+            BugKind::BufferReused,
+            "a packet is sent to a slot whose last one may not have arrived: one of them is lost, or the wait for it never ends"
+                .to_owned(),
+            "send into the two halves of a buffer by turns (packet::half), and only after a packet of the epoch before has \
+             come back from that PE"
+                .to_owned(),
+        ),
         (a, b) if (a == Atomic || signal(a)) != (b == Atomic || signal(b)) => (
             BugKind::MixedAccess,
             "a word of atomics is also written as plain memory, in no order".to_owned(),

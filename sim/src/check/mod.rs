@@ -117,6 +117,8 @@ pub(crate) enum Issue {
         /// Its lane has read the word by g.
         again: bool,
     },
+    /// Data and flag in one store.
+    Packet,
     /// A PE tells another that it is at a sync or barrier.
     Sync {
         relaxed: bool,
@@ -350,6 +352,7 @@ impl Checker {
             Issue::Put { .. } => What::Put,
             Issue::PutSignal => What::PutSignal,
             Issue::P { .. } => What::P,
+            Issue::Packet => What::Packet,
             Issue::Sync { .. } => What::Sync,
             Issue::SignalSet { .. } | Issue::TailSet => What::SignalSet,
             Issue::SignalAdd { .. } | Issue::TailAdd => What::SignalAdd,
@@ -405,7 +408,7 @@ impl Checker {
                     release.get_or_insert_default().done.join(&order.clock.done);
                 }
                 made.release = release;
-                if let Issue::SignalSet { .. } = issue
+                if let Issue::SignalSet { .. } | Issue::Packet = issue
                     && !order.relaxed_is_empty()
                 {
                     let mut heard = order.clock.done.clone();

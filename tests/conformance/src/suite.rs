@@ -44,6 +44,9 @@ pub fn cases() -> Vec<Case> {
         crate::mbarrier::CASES,
         crate::litmus::CASES,
         crate::stream::CASES,
+        crate::packet::CASES,
+        crate::collective::CASES,
+        crate::collective_reduce::CASES,
     ]
     .concat()
 }

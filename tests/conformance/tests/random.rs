@@ -244,7 +244,7 @@ impl Program {
         let world = World::builder()
             .backend(Backend::Sim)
             .pes(pes)
-            .heap(1 << 22)
+            .heap(1 << 25)
             .seed(seed)
             .build()?;
         world.run(|pe| -> anyhow::Result<()> {

@@ -58,7 +58,7 @@ calls! {
         dst: SymSlice<u32>, src: SymSlice<u32>, local: Global<u32>, bytes: SymSlice<u8>, lines: SymSlice<F32x4>,
         word: Sym<u32>, long: Sym<u64>, float: Sym<f32>, halves: Sym<F16x2>, brains: Sym<Bf16x2>,
         signal: Signal, counter: Counter, signals: SymSlice<SignalWord>, found: Global<u32>,
-        team: Team
+        team: Team, floats: SymSlice<f32>, brain_floats: SymSlice<bf16>, parts: SymSlice<collective::Part>, packets: SymSlice<Packet<u32>>, packets_12: SymSlice<Packet<[u32; 3]>>
     )
 
     nothing = ();
@@ -134,6 +134,11 @@ calls! {
     atomic_compare_swap = compare_swap(word, v, 1, pe);
     word_fetch_add = local.word::<scope::Gpu>(i).fetch_add(v);
 
+    packet_send = packet::send(packets.at(i), v, v, pe);
+    packet_receive = packet::receive(packets.at(i), v);
+    packet_send_12 = packet::send(packets_12.at(i), [v; 3], v, pe);
+    packet_receive_12 = packet::receive(packets_12.at(i), v);
+
     wait_signal_thread = wait_until(Thread, signal, ge(v64));
     wait_signal_warp = wait_until(Warp, signal, ge(v64));
     wait_signal_block = wait_until(Block, signal, ge(v64));
@@ -163,6 +168,17 @@ calls! {
     barrier_warp = all.barrier(Warp, world());
     barrier_block = all.barrier(Block, world());
     barrier_made_team = all.barrier(Block, team);
+    broadcast_block = all.broadcast(Block, world(), dst, src, pe);
+    fcollect_block = all.fcollect(Block, world(), dst, src);
+    alltoall_block = all.alltoall(Block, world(), dst, src);
+    alltoallv_block = all.alltoallv(Block, world(), dst, src, parts, parts);
+    reduce_thread = all.reduce(Thread, world(), collective::Sum, floats, floats);
+    reduce_block = all.reduce(Block, world(), collective::Sum, floats, floats);
+    reduce_block_packets = all.by(collective::Algorithm::Packets).reduce(Block, world(), collective::Sum, floats, floats);
+    reduce_block_bf16 = all.reduce(Block, world(), collective::Sum, brain_floats, brain_floats);
+    reduce_made_team = all.reduce(Block, team, collective::Sum, floats, floats);
+    reduce_grid = all.reduce(all.grid(), world(), collective::Sum, floats, floats);
+    reduce_scatter_block = all.reduce_scatter(Block, world(), collective::Sum, floats, floats);
     sync_thread = all.sync(Thread, world());
     sync_block = all.sync(Block, world());
     sync_tile = Block.sync();

@@ -4,15 +4,18 @@ use crate::Check;
 use anyhow::ensure;
 use shmem::prelude::*;
 use shmem_host::{Pe, collective_launch, launch};
+use shmem_perf::collectives::{collectives, kind, packet_pingpong};
 use shmem_perf::{bandwidth, barriers, call, get_by_block, get_by_thread, p_pingpong, post};
 use shmem_perf::{put_signal_by_block, put_signal_by_thread, signal_pingpong};
 
-pub(crate) const PROGRAMS: [(&str, &[u32], Check); 5] = [
+pub(crate) const PROGRAMS: [(&str, &[u32], Check); 7] = [
     ("perf/bandwidth", &[2, 3], bandwidths),
     ("perf/gets", &[2], gets),
     ("perf/pingpong", &[2, 3], pingpongs),
     ("perf/put_signal", &[2], put_signals),
     ("perf/barriers", &[2, 3, 1], world_barriers),
+    ("perf/collectives", &[2, 3, 1], sums),
+    ("perf/packets", &[2], packets),
 ];
 
 fn bandwidths(pe: &Pe) -> anyhow::Result<()> {
@@ -112,5 +115,32 @@ fn world_barriers(pe: &Pe) -> anyhow::Result<()> {
     collective_launch!(pe, post<<<1, 32>>>(&board, f64::from(pe.id()) + 1.0))?;
     let expected: Vec<f64> = (0..pe.n()).map(|pe| f64::from(pe) + 1.0).collect();
     ensure!(board.to_vec()? == expected, "{:?}", board.to_vec()?);
+    Ok(pe.barrier_all()?)
+}
+
+/// The sum by each algorithm, by a block and by a grid.
+fn sums(pe: &Pe) -> anyhow::Result<()> {
+    let (dst, src) = (pe.alloc::<f32>(50)?, pe.alloc::<f32>(50)?);
+    src.write(&[pe.id() as f32 + 1.0; 50])?;
+    for algorithm in 0..4 {
+        dst.write(&[0.0; 50])?;
+        pe.barrier_all()?;
+        if algorithm % 2 == 0 {
+            collective_launch!(pe, collectives::<{ kind::REDUCTION }, 0><<<1, 32>>>(&dst, &src, algorithm, 3))?;
+        } else {
+            collective_launch!(pe, collectives::<{ kind::REDUCTION }, 1><<<2, 32>>>(&dst, &src, algorithm, 3))?;
+        }
+        let expected = (pe.n() * (pe.n() + 1) / 2) as f32;
+        ensure!(dst.to_vec()? == [expected; 50], "algorithm {algorithm}");
+    }
+    Ok(())
+}
+
+fn packets(pe: &Pe) -> anyhow::Result<()> {
+    let (slots, wrong) = (pe.alloc(2)?, pe.buffer::<u32>(1)?);
+    wrong.write(&[0])?;
+    pe.barrier_all()?;
+    launch!(pe, packet_pingpong::<[u32; 3]><<<1, 1>>>(&slots, 1, 6, &wrong))?;
+    ensure!(wrong.read(0)? == 0);
     Ok(pe.barrier_all()?)
 }

@@ -7,6 +7,8 @@
 //! | `memory` | loads and stores by size, space and strength |
 //! | `atomic` | read-modify-writes by order and scope |
 //! | `nvlink` | put, put_signal, signal, fence, quiet, waits: the load/store path |
+//! | `packet` | packets |
+//! | `opaque` | arithmetic that the optimiser leaves alone |
 //! | `pick` | where a fair look begins |
 //! | `copy` | the copy engine of put |
 //! | `meet` | barriers made of words: of a grid, of some warps |
@@ -48,6 +50,8 @@ mod mbarrier;
 mod meet;
 mod memory;
 mod nvlink;
+mod opaque;
+mod packet;
 mod pick;
 mod print;
 mod reduce;
@@ -68,6 +72,8 @@ pub(crate) use mbarrier::*;
 pub(crate) use meet::*;
 pub(crate) use memory::{load, store};
 pub(crate) use nvlink::*;
+pub(crate) use opaque::*;
+pub(crate) use packet::*;
 pub(crate) use pick::pick;
 pub(crate) use print::print;
 pub(crate) use reduce::*;

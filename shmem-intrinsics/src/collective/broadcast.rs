@@ -1,0 +1,120 @@
+//! broadcast: the root's elements to everyone.
+
+use super::boxes::{Exchange, pieces};
+use super::choice::{Algorithm, Call, choose};
+use super::{Collective, begin, bytes_of, check_apart, check_root, meet, pieces_of};
+use crate::fault::{FaultKind, check};
+use crate::team::Team;
+use crate::tile::Tile;
+use crate::{Pod, SymSlice, arch, get, get_nbi, put_nbi};
+
+impl Collective {
+    /// `src` of the member of index `root`, in `dst` of every member, the root too. In place where `dst` is `src`.
+    ///
+    /// OpenSHMEM `shmem_broadcast` (9.9.5), NVSHMEM `nvshmem_TYPE_broadcast` and its `_warp` and `_block` forms. See the
+    /// [module](crate::collective) for who calls, and for faults.
+    ///
+    /// ```
+    /// use shmem::prelude::*;
+    /// shmem_sim::run(3, 1, 64, || {
+    ///     let x = shmem_sim::symmetric::<u32>(100);
+    ///     for i in Block.strided(100) {
+    ///         x.store(i, 1000 * shmem::my_pe() + i);
+    ///     }
+    ///     shmem_sim::collective().broadcast(Block, shmem::world(), x, x, 2);
+    ///     assert_eq!(x.load(99), 2099);
+    /// }).unwrap();
+    /// ```
+    #[cfg_attr(target_arch = "nvptx64", inline(always))]
+    #[cfg_attr(not(target_arch = "nvptx64"), inline(never))]
+    #[track_caller]
+    pub fn broadcast<T: Pod, G: Tile>(self, tile: G, team: Team, dst: SymSlice<T>, src: SymSlice<T>, root: u32) {
+        check(dst.len() == src.len(), FaultKind::Length, dst.len(), src.len());
+        check_root(team, root);
+        check_apart(dst, src, Some(src));
+        let bytes = bytes_of(src);
+        begin::<G, T>(self, tile, team, "broadcast", "", src.len(), root);
+        if bytes == 0 {
+            return;
+        }
+        let exchange = Exchange::begin(tile, team);
+        let algorithm = choose(Call::Broadcast, team.n_pes(), bytes, bytes, self.algorithm);
+        let copies = exchange.me == root && dst.offset() != src.offset();
+        if algorithm == Algorithm::Packets && exchange.usable() {
+            by_packets(tile, exchange, dst, src, root, copies);
+            return;
+        }
+        meet::<G, false>(tile, team);
+        exchange.empty(tile);
+        if copies {
+            put_nbi(tile, dst, src, team.pe(root));
+        }
+        if algorithm == Algorithm::TwoShot {
+            // Each fetches a part from the root, and hands it on.
+            let (me, n) = (u64::from(exchange.me), u64::from(exchange.n));
+            let part = src.len().div_ceil(n).next_multiple_of(16);
+            let range = (me * part).min(src.len())..((me + 1) * part).min(src.len());
+            let (own, theirs) = (dst.slice(range.clone()), src.slice(range));
+            if exchange.me != root {
+                get(tile, own, theirs, team.pe(root));
+            }
+            let from = if exchange.me == root { theirs } else { own };
+            let mut k = 1;
+            while k < exchange.n {
+                let index = exchange.ahead(k);
+                if index != root {
+                    put_nbi(tile, own, from, team.pe(index));
+                }
+                k = arch::next(k);
+            }
+        } else if exchange.me != root {
+            get_nbi(tile, dst, src, team.pe(root));
+        }
+        meet::<G, true>(tile, team);
+    }
+}
+
+/// The others send empty packets: the epoch rule wants to hear from everybody.
+#[inline(always)]
+#[track_caller]
+fn by_packets<T: Pod, G: Tile>(
+    tile: G,
+    exchange: Exchange,
+    dst: SymSlice<T>,
+    src: SymSlice<T>,
+    root: u32,
+    copies: bool,
+) {
+    let (from, to) = (pieces_of(src), pieces_of(dst));
+    let (count, size) = (pieces(from.bytes), u64::from(tile.size()));
+    let mut i = u64::from(tile.rank());
+    if exchange.me == root {
+        while i < count {
+            // SAFETY: both have a piece i.
+            unsafe {
+                let piece = from.load::<T>(i);
+                let mut k = 1;
+                while k < exchange.n {
+                    exchange.send(k, i, piece);
+                    k = arch::next(k);
+                }
+                if copies {
+                    to.store::<T>(i, piece);
+                }
+            }
+            i += size;
+        }
+    } else {
+        for k in tile.strided(exchange.n - 1) {
+            exchange.send(k + 1, 0, 0);
+        }
+        let d = exchange.box_of(root);
+        while i < count {
+            // SAFETY: as above.
+            unsafe { to.store::<T>(i, exchange.receive(d, i)) };
+            i += size;
+        }
+    }
+    exchange.receive_empty(tile, root);
+    exchange.end(tile);
+}

@@ -1,0 +1,101 @@
+//! Which algorithm a collective takes: by its size, in one table.
+
+use crate::state::TeamBlock;
+
+/// How a collective moves its data. All give the same bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Algorithm {
+    /// Each member sends every other what it needs, in packets: one flight, no sync before or after. Up to
+    /// [`room`] bytes for each other member.
+    Packets,
+    /// The members meet, each moves all that it gives or takes in one pass, and they meet again.
+    OneShot,
+    /// The members meet; each works on one part of the data and hands its result on to all; they meet again. broadcast and
+    /// reduce, and reduce to a root; others take one pass.
+    TwoShot,
+}
+
+/// The collectives that have a choice.
+#[derive(Clone, Copy)]
+pub(super) enum Call {
+    Broadcast,
+    Fcollect,
+    Alltoall,
+    Reduce,
+    ReduceScatter,
+    ReduceTo,
+}
+
+/// Up to how many bytes a call takes which algorithm.
+struct Row {
+    /// Bytes for each other member. As far as there is room.
+    packets: u64,
+    /// Bytes that one member takes in.
+    one_shot: u64,
+}
+
+/// What each call takes, for so many bytes; beyond both it takes two passes, where it has them.
+///
+/// | call | packets, to each other member | one pass, taken in by one member |
+/// |---|---|---|
+/// | broadcast | 4 KiB | 256 KiB |
+/// | fcollect | 4 KiB | all |
+/// | alltoall | 4 KiB | all |
+/// | reduce | 8 KiB | 64 KiB |
+/// | `reduce_scatter` | 4 KiB | all |
+/// | reduce to a root | 8 KiB | 64 KiB |
+///
+/// The bounds are estimates from the latencies of a flight, of a barrier and of 16-byte accesses, until crossovers are measured.
+const TABLE: [Row; 6] = [
+    Row {
+        packets: 4 << 10,
+        one_shot: 256 << 10,
+    },
+    Row {
+        packets: 4 << 10,
+        one_shot: u64::MAX,
+    },
+    Row {
+        packets: 4 << 10,
+        one_shot: u64::MAX,
+    },
+    Row {
+        packets: 8 << 10,
+        one_shot: 64 << 10,
+    },
+    Row {
+        packets: 4 << 10,
+        one_shot: u64::MAX,
+    },
+    Row {
+        packets: 8 << 10,
+        one_shot: 64 << 10,
+    },
+];
+
+/// Bytes that one member may send to another in packets, in a team of `n_pes`: 8 KiB among 2, 4 KiB among 3, 1 KiB among 8.
+///
+/// ```
+/// assert_eq!([2, 3, 8, 1024].map(shmem::collective::room), [8192, 4096, 1024, 8]);
+/// ```
+pub const fn room(n_pes: u32) -> u64 {
+    if n_pes < 2 {
+        return 0;
+    }
+    // A packet is data and as many bytes of flags.
+    TeamBlock::box_bytes(n_pes) / 2
+}
+
+/// `bytes` go to each other member in packets; `taken` are what one member takes in, in one pass.
+#[inline(always)]
+pub(super) fn choose(call: Call, n: u32, bytes: u64, taken: u64, asked: Option<Algorithm>) -> Algorithm {
+    let row = &TABLE[call as usize];
+    match asked {
+        Some(Algorithm::Packets) if bytes <= room(n) => Algorithm::Packets,
+        None if bytes <= row.packets && bytes <= room(n) => Algorithm::Packets,
+        Some(Algorithm::TwoShot) => Algorithm::TwoShot,
+        Some(Algorithm::OneShot) => Algorithm::OneShot,
+        _ if taken <= row.one_shot => Algorithm::OneShot,
+        _ => Algorithm::TwoShot,
+    }
+}

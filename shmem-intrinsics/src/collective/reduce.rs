@@ -1,0 +1,146 @@
+//! reduce: everyone's elements, combined, to everyone.
+
+use super::boxes::{Exchange, pieces};
+use super::choice::{Algorithm, Call, choose};
+use super::lines::Pass;
+use super::op::ReduceOp;
+use super::{Collective, begin, bytes_of, check_apart, meet, pieces_of};
+use crate::fault::{FaultKind, check};
+use crate::team::Team;
+use crate::tile::Tile;
+use crate::{Pod, SymSlice, arch, quiet};
+use core::any::type_name;
+
+impl Collective {
+    /// The elements of every member's `src`, combined by `op` one by one in the order of the members' indices, in every
+    /// member's `dst`. In place where `dst` is `src`.
+    ///
+    /// Integers wrap. Halves are converted to f32, combined, and rounded once at the end. Floats are not reordered: infinities and
+    /// NaNs come out as adding one after the other makes them, with the NaN of the machine. See the [`ReduceOp`]s.
+    ///
+    /// OpenSHMEM `shmem_sum_reduce`, .. (9.9.8), NVSHMEM `nvshmem_TYPE_sum_reduce`, .. and their `_warp` and `_block` forms, MPI
+    /// `MPI_Allreduce`. See the [module](crate::collective) for who calls, and for faults.
+    ///
+    /// ```
+    /// use shmem::collective::{Max, Sum};
+    /// use shmem::prelude::*;
+    /// shmem_sim::run(3, 1, 32, || {
+    ///     let (all, world) = (shmem_sim::collective(), shmem::world());
+    ///     let (dst, src) = (shmem_sim::symmetric::<f32>(100), shmem_sim::symmetric::<f32>(100));
+    ///     for i in Block.strided(100) {
+    ///         src.store(i, (shmem::my_pe() * i) as f32);
+    ///     }
+    ///     all.reduce(Block, world, Sum, dst, src);
+    ///     assert_eq!(dst.load(10), 30.0);
+    ///     all.reduce(Block, world, Max, src, src);
+    ///     assert_eq!(src.load(10), 20.0);
+    /// }).unwrap();
+    /// ```
+    #[cfg_attr(target_arch = "nvptx64", inline(always))]
+    #[cfg_attr(not(target_arch = "nvptx64"), inline(never))]
+    #[track_caller]
+    pub fn reduce<T: Pod, O: ReduceOp<T>, G: Tile>(
+        self,
+        tile: G,
+        team: Team,
+        _op: O,
+        dst: SymSlice<T>,
+        src: SymSlice<T>,
+    ) {
+        check(dst.len() == src.len(), FaultKind::Length, dst.len(), src.len());
+        check_apart(dst, src, Some(src));
+        let bytes = bytes_of(src);
+        begin::<G, T>(self, tile, team, "reduce", type_name::<O>(), src.len(), 0);
+        if bytes == 0 {
+            return;
+        }
+        let exchange = Exchange::begin(tile, team);
+        let n = team.n_pes();
+        let all = bytes.saturating_mul((n - 1).into());
+        let algorithm = choose(Call::Reduce, n, bytes, all, self.algorithm);
+        if algorithm == Algorithm::Packets && exchange.usable() {
+            let (from, to) = (pieces_of(src), pieces_of(dst));
+            let count = pieces(bytes);
+            // A member sends the pieces that it will write: in place, nobody else reads them.
+            send_all::<T, G>(tile, exchange, &from, count);
+            let (mut i, size) = (u64::from(tile.rank()), u64::from(tile.size()));
+            while i < count {
+                // SAFETY: both have a piece i.
+                unsafe { to.store::<T>(i, combined::<T, O>(exchange, i, from.load::<T>(i))) };
+                i += size;
+            }
+            exchange.end(tile);
+            return;
+        }
+        meet::<G, false>(tile, team);
+        exchange.empty(tile);
+        let mut pass = Pass {
+            team,
+            from: src.offset(),
+            to: dst.offset(),
+            bytes,
+            first: exchange.me,
+            count: 0,
+        };
+        let puts = algorithm == Algorithm::TwoShot || dst.offset() == src.offset();
+        if puts {
+            // In place, nobody else reads the part that this PE combines.
+            pass = own_part(pass, exchange);
+            pass.count = n;
+        }
+        pass.run::<T, O, G>(tile);
+        finish(tile, team, puts);
+    }
+}
+
+/// The members meet; what they have put is done before.
+#[inline(always)]
+#[track_caller]
+pub(super) fn finish<G: Tile>(tile: G, team: Team, puts: bool) {
+    if puts {
+        quiet(tile);
+    }
+    meet::<G, false>(tile, team);
+}
+
+/// Sends every piece to all others.
+#[inline(always)]
+#[track_caller]
+pub(super) fn send_all<T: Pod, G: Tile>(tile: G, exchange: Exchange, from: &super::boxes::Pieces, count: u64) {
+    let (mut i, size) = (u64::from(tile.rank()), u64::from(tile.size()));
+    while i < count {
+        // SAFETY: it has a piece i.
+        let piece = unsafe { from.load::<T>(i) };
+        let mut k = 1;
+        while k < exchange.n {
+            exchange.send(k, i, piece);
+            k = arch::next(k);
+        }
+        i += size;
+    }
+}
+
+/// Piece `i` of all members, combined in the order of their indices.
+#[inline(always)]
+#[track_caller]
+pub(super) fn combined<T: Pod, O: ReduceOp<T>>(exchange: Exchange, i: u64, own: u64) -> u64 {
+    let mut sum = O::__widen(0);
+    exchange.gather(i, own, |first, piece| {
+        let wide = O::__widen(piece);
+        sum = if first { wide } else { O::__combine(sum, wide) };
+    });
+    O::__narrow(sum)
+}
+
+/// The part of a pass that falls to this PE: whole lines, as far as the alignment allows.
+#[inline(always)]
+pub(super) fn own_part(pass: Pass, exchange: Exchange) -> Pass {
+    let part = pass.bytes.div_ceil(exchange.n.into()).next_multiple_of(16);
+    let start = (u64::from(exchange.me) * part).min(pass.bytes);
+    Pass {
+        from: pass.from + start,
+        to: pass.to + start,
+        bytes: part.min(pass.bytes - start),
+        ..pass
+    }
+}

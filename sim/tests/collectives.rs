@@ -1,0 +1,303 @@
+//! Collectives: over other paths, where epochs wrap, and what members do wrong.
+
+use shmem::collective::{Algorithm, Max, Part, Sum};
+use shmem::fault::FaultKind;
+use shmem::prelude::*;
+use shmem::state::{SystemArea, TeamBlock};
+use shmem_sim::{Failure, Path, Sim, collective, symmetric};
+
+const SEEDS: u64 = 25;
+
+#[track_caller]
+fn clean(sim: impl Fn() -> Sim, kernel: impl Fn() + Send + Sync) {
+    for seed in 0..SEEDS {
+        if let Err(failure) = sim().seed(seed).run(&kernel) {
+            panic!("seed {seed}: {failure}");
+        }
+    }
+}
+
+/// Every collective, on the same slot, without a barrier between.
+fn rounds(rounds: u32, len: u64, by: impl Fn(Collective, u32) -> Collective) {
+    let (me, n, team) = (shmem::my_pe(), shmem::n_pes(), shmem::world());
+    let whole = len * u64::from(n);
+    let (a, b) = (symmetric::<u32>(whole as usize), symmetric::<u32>(whole as usize));
+    let (part, t) = (a.chunk(me, len), u64::from(Warp.rank()));
+    for round in 0..rounds {
+        let all = by(collective(), round);
+        let element = |pe: u32, i: u64| 1000 * round + 100 * pe + i as u32;
+        for i in (t..whole).step_by(32) {
+            b.store(i, element(me, i));
+        }
+        all.alltoall(Warp, team, a, b);
+        for i in (0..whole).rev().skip(t as usize).step_by(32) {
+            assert_eq!(a.load(i), element((i / len) as u32, u64::from(me) * len + i % len));
+        }
+        all.reduce_scatter(Warp, team, Sum, part, b);
+        all.fcollect(Warp, team, a, part);
+        let root = round % n;
+        all.broadcast(Warp, team, b, a, root);
+        all.reduce(Warp, team, Max, b, b);
+        all.reduce_to(Warp, team, Sum, a, b, root);
+        let sum = |i: u64| (0..n).map(|pe| element(pe, i)).sum::<u32>();
+        for i in (0..whole).rev().skip(t as usize).step_by(32) {
+            assert_eq!(b.load(i), sum(i));
+            if me == root {
+                assert_eq!(a.load(i), n * sum(i));
+            }
+        }
+        Warp.sync();
+    }
+}
+
+#[test]
+fn mixed_collectives_on_one_slot_are_clean() {
+    for pes in [1, 2, 3, 4] {
+        clean(|| Sim::new(pes).block(32), || rounds(3, 3, |all, _| all));
+        clean(
+            || Sim::new(pes).block(32),
+            || {
+                rounds(4, 9, |all, round| match round % 4 {
+                    0 => all,
+                    1 => all.by(Algorithm::OneShot),
+                    2 => all.by(Algorithm::Packets),
+                    _ => all.by(Algorithm::TwoShot),
+                });
+            },
+        );
+    }
+}
+
+#[test]
+fn mixed_collectives_are_clean_over_other_paths() {
+    for path in [Path::QueuePairs, Path::Proxy] {
+        clean(
+            || Sim::new(3).block(32).path(path).node_pes(1),
+            || {
+                rounds(
+                    3,
+                    5,
+                    |all, round| if round == 1 { all.by(Algorithm::TwoShot) } else { all },
+                );
+            },
+        );
+    }
+}
+
+/// The word that counts the epochs of packets of the world's slot 0, and the slot's packets.
+fn packets_of_slot_0() -> (SymSlice<u64>, SymSlice<u64>) {
+    let n = shmem::n_pes();
+    let block = SystemArea::new(n).world_sync;
+    (
+        SymSlice::__new(block + TeamBlock::packets(n), 1),
+        SymSlice::__new(block + TeamBlock::boxes(n), 2 * TeamBlock::HALF / 8),
+    )
+}
+
+#[test]
+fn old_packets_are_cleared_away_in_time() {
+    clean(
+        || Sim::new(3).block(32),
+        || {
+            let (epoch, boxes) = packets_of_slot_0();
+            for i in Warp.strided(500) {
+                boxes.store(i, (1 + u64::from(i % 3)) << 32 | 0xbad);
+            }
+            if thread::index() == 0 {
+                epoch.store(0, (1 << 30) - 4);
+            }
+            collective().barrier(Warp, shmem::world().slot(1));
+            rounds(3, 3, |all, _| all);
+            assert!(epoch.load(0) > 1 << 30);
+            // Beyond what the rounds use.
+            assert_eq!(boxes.load(400 + thread::index()), 0);
+        },
+    );
+}
+
+#[track_caller]
+fn refused(kernel: impl Fn() + Send + Sync, says: &[&str]) {
+    for seed in 0..5 {
+        let failure = Sim::new(2).block(32).seed(seed).run(&kernel).unwrap_err();
+        let text = failure.to_string();
+        assert!(matches!(failure, Failure::Fault { .. }), "{text}");
+        for part in says {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+}
+
+#[test]
+fn members_that_make_different_calls_are_told() {
+    let x = || (symmetric::<u32>(8), symmetric::<u32>(8));
+    let odd = || shmem::my_pe() == 1;
+    refused(
+        || {
+            let (dst, src) = x();
+            let n = if odd() { 4u32 } else { 8 };
+            collective().reduce(Warp, shmem::world(), Sum, dst.slice(0..n), src.slice(0..n));
+        },
+        &[
+            "reduce(4 x 4 bytes, Sum",
+            "reduce(8 x 4 bytes, Sum",
+            "collectives.rs",
+            "slot 0",
+        ],
+    );
+    refused(
+        || {
+            let (dst, src) = x();
+            collective().broadcast(Warp, shmem::world(), dst, src, shmem::my_pe());
+        },
+        &["root 0", "root 1"],
+    );
+    refused(
+        || {
+            let (dst, src) = x();
+            if odd() {
+                collective().reduce(Warp, shmem::world(), Sum, dst, src);
+            } else {
+                collective().reduce(Warp, shmem::world(), Max, dst, src);
+            }
+        },
+        &["Sum", "Max"],
+    );
+    refused(
+        || {
+            let (dst, src) = x();
+            if odd() {
+                collective().alltoall(Warp, shmem::world(), dst, src);
+            } else {
+                collective().broadcast(Warp, shmem::world(), dst, src, 0);
+            }
+        },
+        &["alltoall", "broadcast"],
+    );
+}
+
+#[track_caller]
+fn faults(kind: FaultKind, values: (u64, u64), kernel: impl Fn() + Send + Sync) {
+    let run = Sim::new(2).block(32).run(kernel);
+    match run {
+        Err(Failure::Fault { record, .. }) => assert_eq!(
+            (FaultKind::from_number(record.kind), record.a, record.b),
+            (Some(kind), values.0, values.1)
+        ),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn arguments_that_do_not_fit_are_faults() {
+    let x = || symmetric::<u32>(16);
+    let world = shmem::world;
+    faults(FaultKind::Length, (4, 5), || {
+        collective().reduce(Warp, world(), Sum, x().slice(0..4), x().slice(8..13));
+    });
+    faults(FaultKind::Length, (4, 6), || {
+        collective().fcollect(Warp, world(), x().slice(0..4), x().slice(8..11));
+    });
+    faults(FaultKind::Length, (4, 5), || {
+        collective().alltoall(Warp, world(), x().slice(0..5), x().slice(8..13));
+    });
+    faults(FaultKind::Length, (6, 7), || {
+        collective().reduce_scatter(Warp, world(), Sum, x().slice(0..3), x().slice(8..15));
+    });
+    faults(FaultKind::Pe, (2, 2), || {
+        collective().broadcast(Warp, world(), x().slice(0..4), x().slice(8..12), 2);
+    });
+    faults(FaultKind::Pe, (7, 2), || {
+        collective().reduce_to(Warp, world(), Sum, x().slice(0..4), x().slice(8..12), 7);
+    });
+    faults(FaultKind::Slot, (8, 8), || {
+        collective().reduce(Warp, world().slot(8), Sum, x().slice(0..4), x().slice(8..12));
+    });
+    let overlap = |kernel: &(dyn Fn() + Send + Sync)| match Sim::new(2).block(32).run(kernel) {
+        Err(Failure::Fault { record, .. }) => assert_eq!(record.kind, FaultKind::Overlap as u32),
+        other => panic!("{other:?}"),
+    };
+    overlap(&|| collective().reduce(Warp, world(), Sum, x().slice(0..4), x().slice(1..5)));
+    overlap(&|| collective().broadcast(Warp, world(), x().slice(2..6), x().slice(0..4), 0));
+    overlap(&|| collective().alltoall(Warp, world(), x().slice(0..4), x().slice(0..4)));
+    overlap(&|| {
+        // Another member's part.
+        let dst = x().slice(0..8);
+        collective().fcollect(Warp, world(), dst, dst.chunk(1 - shmem::my_pe(), 4));
+    });
+    overlap(&|| collective().reduce_scatter(Warp, world(), Sum, x().slice(1..5), x().slice(0..8)));
+}
+
+#[test]
+fn parts_of_alltoallv_that_differ_are_a_fault() {
+    faults(FaultKind::Length, (2, 3), || {
+        let (sends, receives) = (symmetric::<Part>(2), symmetric::<Part>(2));
+        for pe in 0..2u32 {
+            if thread::index() == 0 {
+                sends.store(pe, Part { start: 0, len: 3 });
+                receives.store(pe, Part { start: 0, len: 2 });
+            }
+        }
+        Warp.sync();
+        collective().alltoallv(
+            Warp,
+            shmem::world(),
+            symmetric::<u32>(4),
+            symmetric::<u32>(4),
+            sends,
+            receives,
+        );
+    });
+}
+
+#[test]
+fn calls_of_no_elements_return() {
+    clean(
+        || Sim::new(3).block(32),
+        || {
+            let none = symmetric::<u32>(4).slice(0..0);
+            let (all, world) = (collective(), shmem::world());
+            all.reduce(Warp, world, Sum, none, none);
+            all.broadcast(Warp, world, none, none, 1);
+            all.fcollect(Warp, world, none, none);
+            all.alltoall(Warp, world, none, none);
+            all.reduce_scatter(Warp, world, Sum, none, none);
+        },
+    );
+}
+
+/// NaNs, infinities and overflow come out as one addition after the other makes them.
+#[test]
+fn floats_are_added_in_the_order_of_the_members() {
+    clean(
+        || Sim::new(3).block(32),
+        || {
+            let (all, world, me) = (collective(), shmem::world(), shmem::my_pe() as usize);
+            let x = symmetric::<f32>(6);
+            if Warp.leader() {
+                let rows = [
+                    [f32::MAX, f32::INFINITY, f32::NAN, 1e8, 0.0, 1.0],
+                    [f32::MAX, f32::NEG_INFINITY, 1.0, -1e8, -0.0, 1.0],
+                    [-f32::MAX, 1.0, 1.0, 1.0, -0.0, 1.0],
+                ];
+                for (i, value) in rows[me].into_iter().enumerate() {
+                    x.store(i, value);
+                }
+            }
+            all.reduce(Warp, world, Sum, x, x);
+            assert!(x.load(1).is_nan() && x.load(2).is_nan());
+            let bits = [f32::INFINITY, 1.0, 0.0, 3.0].map(f32::to_bits);
+            assert_eq!([0, 3, 4, 5].map(|i| x.load(i).to_bits()), bits);
+
+            let y = symmetric::<bf16>(2);
+            if Warp.leader() {
+                // 256 + 1 + 1 is 258 in f32; rounded after each addition it would be 256.
+                y.store(0, bf16::from_f32(if me == 0 { 256.0 } else { 1.0 }));
+                y.store(1, if me == 0 { bf16::NAN } else { bf16::from_f32(me as f32) });
+            }
+            Warp.sync();
+            all.reduce(Warp, world, Max, y.slice(1..2), y.slice(1..2));
+            all.reduce(Warp, world, Sum, y.slice(0..1), y.slice(0..1));
+            assert_eq!([y.load(0), y.load(1)], [258.0, 2.0].map(bf16::from_f32));
+        },
+    );
+}
