@@ -445,22 +445,20 @@ mod tests {
 
     #[test]
     fn statistics_add_up() {
-        let mut heap = Heap::new(1, 1 << 20);
+        let mut heap = heap(1, 1 << 20);
         let system = SystemArea::new(1).bytes;
+        let limit = system + (1 << 20);
         let all = |heap: &Heap| {
             let stats = heap.stats(None);
-            assert_eq!(
-                (stats.limit, stats.system + stats.used + stats.free),
-                (1 << 20, 1 << 20)
-            );
+            assert_eq!((stats.limit, stats.system + stats.used + stats.free), (limit, limit));
             (stats.used, stats.peak, stats.objects, stats.largest_free)
         };
-        assert_eq!(all(&heap), (0, 0, 0, (1 << 20) - system));
+        assert_eq!(all(&heap), (0, 0, 0, limit - system));
         let a = heap.place(&request(1000, 1)).unwrap();
         let b = heap.place(&request(1, 1)).unwrap();
-        assert_eq!(all(&heap), (1536, 1536, 2, (1 << 20) - system - 1536));
+        assert_eq!(all(&heap), (1536, 1536, 2, limit - system - 1536));
         heap.drop_one(a.serial);
-        assert_eq!(all(&heap), (512, 1536, 1, (1 << 20) - b.end()));
+        assert_eq!(all(&heap), (512, 1536, 1, limit - b.end()));
     }
 
     #[test]

@@ -9,9 +9,9 @@ use crate::Pe;
 /// ```
 /// use shmem_host::{Backend, World};
 ///
-/// World::builder().pes(2).backend(Backend::Sim).heap(1 << 20).build()?.run(|pe| {
+/// World::builder().pes(2).backend(Backend::Sim).heap(32 << 20).build()?.run(|pe| {
 ///     let before = pe.heap_stats();
-///     assert_eq!((before.limit, before.used, before.objects), (1 << 20, 0, 0));
+///     assert_eq!((before.limit, before.used, before.objects), (32 << 20, 0, 0));
 ///     let data = pe.alloc::<u64>(1000)?;
 ///     let with = pe.heap_stats();
 ///     assert_eq!((with.used, with.objects, with.free), (8192, 1, before.free - 8192));

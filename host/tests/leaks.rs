@@ -14,7 +14,7 @@ fn meet(all: Collective, row: Team, dst: SymSlice<u32>) {
 }
 
 fn world(f: impl Fn(&Pe) -> Result<(), Error> + Sync) -> Result<(), Error> {
-    let world = World::builder().pes(3).backend(Backend::Sim).heap(1 << 20);
+    let world = World::builder().pes(3).backend(Backend::Sim).heap(32 << 20);
     world.build()?.run(|pe| f(&pe))
 }
 

@@ -198,7 +198,7 @@ fn statistics_are_alike_on_every_pe() {
         drop(a);
         pe.barrier_all()?;
         let stats = pe.heap_stats();
-        assert_eq!((stats.limit, stats.objects, stats.used), (16 << 20, 2, 1024));
+        assert_eq!((stats.limit, stats.objects, stats.used), (48 << 20, 2, 1024));
         assert_eq!(stats.system + stats.used + stats.free, stats.limit);
         assert_eq!(stats.peak, 1024 + 100_352);
         assert!(stats.largest_free < stats.free, "a hole lies below");

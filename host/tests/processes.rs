@@ -158,17 +158,18 @@ fn scenario(name: &str) -> Result<(), Error> {
             Ok(())
         }
         "limit" => World::from_env()?.run(|pe| {
-            // SHMEM_HEAP=4M, of every process alike.
+            // SHMEM_HEAP=32M, of every process alike.
             let stats = pe.heap_stats();
-            assert_eq!((stats.limit, stats.used), (4 << 20, 0));
-            let (half, rest) = (pe.alloc::<u64>(2 << 17)?, pe.heap_stats());
-            let refused = pe.alloc::<u64>(2 << 17).map(drop);
+            assert_eq!((stats.limit, stats.used), (32 << 20, 0));
+            let half = stats.free as usize / 2;
+            let (first, rest) = (pe.alloc::<u8>(half)?, pe.heap_stats());
+            let refused = pe.alloc::<u8>(half + 1024).map(drop);
             let Err(Error::Heap(HeapError::Limit { asked, free, limit, .. })) = refused else {
                 panic!("{refused:?}")
             };
-            assert_eq!((asked, free, limit), (2 << 20, rest.free, 4 << 20));
-            drop(half);
-            pe.alloc::<u64>(3 << 17).map(drop)
+            assert!(asked >= half as u64 + 1024 && (free, limit) == (rest.free, 32 << 20));
+            drop(first);
+            pe.alloc::<u8>(half + 1024).map(drop)
         }),
         "ends-early" => World::from_env()?.run(|pe| match pe.id() {
             0 => {

@@ -66,7 +66,7 @@ fn registered_memory_is_a_symmetric_object() {
 #[test]
 fn a_dropped_object_gives_its_place_back() {
     sim(3)
-        .heap(1 << 20)
+        .heap(18 << 20)
         .build()
         .unwrap()
         .run(|pe| {
@@ -169,7 +169,7 @@ fn what_cannot_be_registered_is_refused_on_every_pe_and_the_world_goes_on() {
         let Err(Error::Heap(HeapError::Limit { asked, limit, .. })) = beyond else {
             panic!("{beyond:?}")
         };
-        assert_eq!((asked, limit), (64 << 20, 16 << 20));
+        assert_eq!((asked, limit), (64 << 20, 48 << 20));
         let other = match pe.id() {
             0 => pe.register::<u8>(UserMemory::File(good.as_fd()), 1).map(drop),
             _ => pe.alloc::<u8>(1).map(drop),

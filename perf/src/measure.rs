@@ -42,6 +42,8 @@ pub(crate) fn per_iteration(pe: &Pe, least: u32, launch: impl Fn(u32) -> Result<
         let took = pe.stream().timed(|| launch(iters))?;
         slowest(pe, took.as_secs_f64())
     };
+    // The first launch of a kernel is slow.
+    took(least)?;
     let once = took(least)? / f64::from(least);
     // On the simulator a repetition only checks that the benchmark works.
     let simulated = pe.device_name() == "the simulator";

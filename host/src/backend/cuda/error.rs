@@ -93,6 +93,7 @@ fn advice(code: u32) -> &'static str {
         803 | 804 => {
             ": the driver's library and its kernel module have different versions: reboot, or reinstall the driver"
         }
+        800 => ": fabric handles need NVIDIA's IMEX service and its permission; SHMEM_HANDLES=fd needs neither",
         802 => ": the device is not ready; on machines with NVSwitch, nvidia-fabricmanager must run",
         _ => "",
     }

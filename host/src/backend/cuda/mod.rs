@@ -151,6 +151,10 @@ impl Cuda {
             mps: mps_is_there(),
         };
         let sees = tell(group, settings, &sees)?;
+        if let Some(rank) = sees.iter().position(|sees| sees.devices.is_empty()) {
+            let cause = format!("process {rank} sees no device");
+            return Err(ProcessError::Share { cause }.into());
+        }
         let places = devices::place(&layout, &sees);
         exclusive(devices::used(&layout, &sees, &places).iter().map(|used| &**used))?;
         let mut used = places[local.start as usize..local.end as usize].to_vec();

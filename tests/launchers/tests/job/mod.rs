@@ -87,7 +87,7 @@ impl Job {
         }
         command
             .env("SHMEM_BACKEND", "sim")
-            .env("SHMEM_HEAP", "16M")
+            .env("SHMEM_HEAP", "64M")
             .env(MARK, &self.mark);
         command
             .stdin(Stdio::null())
