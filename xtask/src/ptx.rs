@@ -5,6 +5,8 @@ use anyhow::bail;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::SystemTime;
 
 /// What ptxas must accept; PTX for an architecture also runs on all later ones.
@@ -23,18 +25,32 @@ pub(crate) fn check() -> anyhow::Result<()> {
     if files.is_empty() && required {
         bail!("SHMEM_PTX=require, and no package has PTX");
     }
-    let mut assembled = 0;
-    for ((_, arch), (_, file)) in &files {
-        for target in TARGETS.iter().filter(|t| *t >= arch) {
+    let jobs = files.iter().flat_map(|((_, arch), (_, file))| {
+        let targets = TARGETS.iter().filter(move |target| *target >= arch);
+        targets.map(move |target| (target, file))
+    });
+    let jobs: Vec<_> = jobs.collect();
+    // A large crate takes the assembler a minute for each.
+    let next = AtomicUsize::new(0);
+    let work = || -> anyhow::Result<()> {
+        while let Some((target, file)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
             output(
                 Command::new(&ptxas)
                     .arg(format!("-arch=sm_{target}"))
                     .arg(file)
                     .args(["-o", "/dev/null"]),
             )?;
-            assembled += 1;
         }
-    }
+        Ok(())
+    };
+    let workers = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        let running: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        running
+            .into_iter()
+            .try_for_each(|worker| worker.join().map_err(|_| anyhow::anyhow!("a worker panicked"))?)
+    })?;
+    let assembled = jobs.len();
     eprintln!(
         "xtask: ptxas took {} PTX files for {TARGETS:?}: {assembled} assemblies",
         files.len()
