@@ -5,20 +5,15 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fmt;
 
-/// A device that a process runs kernels on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct DeviceUse {
-    /// The driver's: the same in every process, whatever CUDA_VISIBLE_DEVICES says.
-    pub(crate) uuid: [u8; 16],
-    /// MPS runs the kernels of several processes on it at the same time.
-    pub(crate) mps: bool,
-}
+/// Names a device in every process, whatever CUDA_VISIBLE_DEVICES says, and on every machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) struct Uuid(pub(crate) [u8; 16]);
 
-impl fmt::Display for DeviceUse {
+impl fmt::Display for Uuid {
     /// As nvidia-smi writes it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "GPU-")?;
-        for (i, byte) in self.uuid.iter().enumerate() {
+        for (i, byte) in self.0.iter().enumerate() {
             let dash = if matches!(i, 4 | 6 | 8 | 10) { "-" } else { "" };
             write!(f, "{dash}{byte:02x}")?;
         }
@@ -26,9 +21,17 @@ impl fmt::Display for DeviceUse {
     }
 }
 
+/// A device that a process runs kernels on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DeviceUse {
+    pub(crate) uuid: Uuid,
+    /// MPS runs the kernels of several processes on it at the same time.
+    pub(crate) mps: bool,
+}
+
 /// Refuses one device in two processes, whose devices are given by rank, unless both have it through MPS.
 pub(crate) fn exclusive<'a>(all: impl IntoIterator<Item = &'a [DeviceUse]>) -> Result<(), ProcessError> {
-    let mut seen: HashMap<[u8; 16], (u32, DeviceUse)> = HashMap::new();
+    let mut seen: HashMap<Uuid, (u32, DeviceUse)> = HashMap::new();
     for (rank, devices) in (0..).zip(all) {
         for &device in devices {
             let (first, other) = *seen.entry(device.uuid).or_insert((rank, device));
@@ -36,7 +39,7 @@ pub(crate) fn exclusive<'a>(all: impl IntoIterator<Item = &'a [DeviceUse]>) -> R
                 return Err(ProcessError::SameDevice {
                     first,
                     second: rank,
-                    device: device.to_string(),
+                    device: device.uuid.to_string(),
                 });
             }
         }
@@ -49,7 +52,7 @@ mod tests {
     use super::*;
 
     fn gpu(number: u8) -> DeviceUse {
-        let uuid = [0xa0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, number];
+        let uuid = Uuid([0xa0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, number]);
         DeviceUse { uuid, mps: false }
     }
 

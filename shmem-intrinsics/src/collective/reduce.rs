@@ -63,12 +63,8 @@ impl Collective {
             let count = pieces(bytes);
             // A member sends the pieces that it will write: in place, nobody else reads them.
             send_all::<T, G>(tile, exchange, &from, count);
-            let (mut i, size) = (u64::from(tile.rank()), u64::from(tile.size()));
-            while i < count {
-                // SAFETY: both have a piece i.
-                unsafe { to.store::<T>(i, combined::<T, O>(exchange, i, from.load::<T>(i))) };
-                i += size;
-            }
+            // SAFETY: both have that many pieces.
+            unsafe { combine_all::<T, O, G>(tile, exchange, &from, &to, count) };
             exchange.end(tile);
             return;
         }
@@ -120,10 +116,31 @@ pub(super) fn send_all<T: Pod, G: Tile>(tile: G, exchange: Exchange, from: &supe
     }
 }
 
+/// Combines this PE's pieces with what all others have sent.
+///
+/// # Safety
+/// Both have so many pieces.
+#[inline(always)]
+#[track_caller]
+pub(super) unsafe fn combine_all<T: Pod, O: ReduceOp<T>, G: Tile>(
+    tile: G,
+    exchange: Exchange,
+    from: &super::boxes::Pieces,
+    to: &super::boxes::Pieces,
+    count: u64,
+) {
+    let (mut i, size) = (u64::from(tile.rank()), u64::from(tile.size()));
+    while i < count {
+        // SAFETY: the caller's.
+        unsafe { to.store::<T>(i, combined::<T, O>(exchange, i, from.load::<T>(i))) };
+        i += size;
+    }
+}
+
 /// Piece `i` of all members, combined in the order of their indices.
 #[inline(always)]
 #[track_caller]
-pub(super) fn combined<T: Pod, O: ReduceOp<T>>(exchange: Exchange, i: u64, own: u64) -> u64 {
+fn combined<T: Pod, O: ReduceOp<T>>(exchange: Exchange, i: u64, own: u64) -> u64 {
     let mut sum = O::__widen(0);
     exchange.gather(i, own, |first, piece| {
         let wide = O::__widen(piece);

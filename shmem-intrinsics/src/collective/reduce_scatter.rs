@@ -4,7 +4,7 @@ use super::boxes::{Exchange, Shares, pieces};
 use super::choice::{Algorithm, Call, choose};
 use super::lines::Pass;
 use super::op::ReduceOp;
-use super::reduce::combined;
+use super::reduce::combine_all;
 use super::{Collective, begin, bytes_of, check_apart, meet, pieces_of};
 use crate::fault::{FaultKind, check};
 use crate::team::Team;
@@ -67,12 +67,8 @@ impl Collective {
                 exchange.send(k + 1, i, unsafe { part.load::<T>(i) });
             }
             let (from, to) = (pieces_of(own), pieces_of(dst));
-            let (mut i, size) = (u64::from(tile.rank()), u64::from(tile.size()));
-            while i < count {
-                // SAFETY: both have a piece i.
-                unsafe { to.store::<T>(i, combined::<T, O>(exchange, i, from.load::<T>(i))) };
-                i += size;
-            }
+            // SAFETY: both have that many pieces.
+            unsafe { combine_all::<T, O, G>(tile, exchange, &from, &to, count) };
             exchange.end(tile);
             return;
         }

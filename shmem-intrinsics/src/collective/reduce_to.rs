@@ -4,7 +4,7 @@ use super::boxes::{Exchange, pieces};
 use super::choice::{Algorithm, Call, choose};
 use super::lines::Pass;
 use super::op::ReduceOp;
-use super::reduce::{combined, finish, own_part};
+use super::reduce::{combine_all, finish, own_part};
 use super::{Collective, begin, bytes_of, check_apart, check_root, meet, pieces_of};
 use crate::fault::{FaultKind, check};
 use crate::team::Team;
@@ -54,19 +54,16 @@ impl Collective {
         let all = bytes.saturating_mul((n - 1).into());
         let algorithm = choose(Call::ReduceTo, n, bytes, all, self.algorithm);
         if algorithm == Algorithm::Packets && exchange.usable() {
-            let (from, to) = (pieces_of(src), pieces_of(dst));
-            let (mut i, size) = (u64::from(tile.rank()), u64::from(tile.size()));
+            let (from, to, count) = (pieces_of(src), pieces_of(dst), pieces(bytes));
             if exchange.me == root {
                 exchange.send_empty(tile, root);
-                while i < pieces(bytes) {
-                    // SAFETY: both have a piece i.
-                    unsafe { to.store::<T>(i, combined::<T, O>(exchange, i, from.load::<T>(i))) };
-                    i += size;
-                }
+                // SAFETY: both have that many pieces.
+                unsafe { combine_all::<T, O, G>(tile, exchange, &from, &to, count) };
             } else {
                 let k = exchange.distance(root);
-                while i < pieces(bytes) {
-                    // SAFETY: as above.
+                let (mut i, size) = (u64::from(tile.rank()), u64::from(tile.size()));
+                while i < count {
+                    // SAFETY: it has a piece i.
                     unsafe { exchange.send(k, i, from.load::<T>(i)) };
                     i += size;
                 }

@@ -129,6 +129,7 @@ pub(crate) mod host {
     use anyhow::{Context, ensure};
     use shmem::Kernel;
     use shmem_host::{LaunchConfig, Pe, Team as HostTeam};
+    use std::ops::Range;
 
     pub const CASES: &[Case] = &[
         Case {
@@ -197,9 +198,7 @@ pub(crate) mod host {
     }
 
     fn every(pe: &Pe, call: u32) -> anyhow::Result<()> {
-        let world: Vec<u32> = (0..pe.n()).collect();
-        let odd: Vec<u32> = (0..pe.n()).rev().filter(|pe| pe % 2 == 0).collect();
-        for (members, thorough) in [(world, true), (odd, false)] {
+        for (members, thorough) in teams(pe) {
             let team = pe.team(&members)?;
             let team = team.as_ref();
             moved::<u32, BLOCK>(pe, team, &members, call, thorough)?;
@@ -233,28 +232,45 @@ pub(crate) mod host {
             BROADCAST => 0..4,
             _ => 0..3,
         };
-        let sizes = sizes(pe);
-        for (k, bytes) in sizes.iter().enumerate() {
-            // The others see every third size.
+        let in_place = u32::from(call < ALLTOALL);
+        each_job::<T, TILE>(pe, members, call, algorithms, in_place, thorough, |job| {
+            check_moves::<T, TILE>(pe, team, members, job)
+        })
+    }
+
+    /// The members of the teams that are looked at, and whether thoroughly.
+    pub(crate) fn teams(pe: &Pe) -> [(Vec<u32>, bool); 2] {
+        let world = (0..pe.n()).collect();
+        let odd = (0..pe.n()).rev().filter(|pe| pe % 2 == 0).collect();
+        [(world, true), (odd, false)]
+    }
+
+    /// Jobs of every size and algorithm, with `in_place` up to the number given; every third size where not thorough.
+    pub(crate) fn each_job<T, const TILE: u32>(
+        pe: &Pe,
+        members: &[u32],
+        call: u32,
+        algorithms: Range<u32>,
+        in_place: u32,
+        thorough: bool,
+        check: impl Fn(Job) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        for (k, bytes) in (0..).zip(sizes(pe)) {
             if !thorough && k % 3 != full_or_little(1, 0) {
                 continue;
             }
             for algorithm in algorithms.clone() {
-                for in_place in [0, 1] {
-                    if in_place == 1 && call >= ALLTOALL {
-                        continue;
-                    }
+                for in_place in 0..=in_place {
                     let job = Job {
                         call,
                         algorithm,
                         rounds: 3,
-                        root: k as u32 % members.len() as u32,
+                        root: k % members.len() as u32,
                         len: bytes.div_ceil(size_of::<T>()) as u64,
                         in_place,
-                        slot: k as u32 % 8,
+                        slot: k % 8,
                     };
-                    check_moves::<T, TILE>(pe, team, members, job)
-                        .with_context(|| format!("{job:?} of {} by tile {TILE}", std::any::type_name::<T>()))?;
+                    check(job).with_context(|| format!("{job:?} of {} by tile {TILE}", std::any::type_name::<T>()))?;
                 }
             }
         }

@@ -116,9 +116,9 @@ pub fn often(all: Collective, dst: SymSlice<u32>, src: SymSlice<u32>, rounds: u3
 #[cfg(not(target_arch = "nvptx64"))]
 mod host {
     use super::*;
-    use crate::collective::host::{shape, sizes};
+    use crate::collective::host::{each_job, shape, teams};
     use crate::suite::{Case, full_or_little, noise};
-    use anyhow::{Context, ensure};
+    use anyhow::ensure;
     use shmem::Kernel;
     use shmem_host::{LaunchConfig, Pe, Team as HostTeam, collective_launch};
 
@@ -222,9 +222,7 @@ mod host {
     }
 
     fn every(pe: &Pe, call: u32) -> anyhow::Result<()> {
-        let world: Vec<u32> = (0..pe.n()).collect();
-        let odd: Vec<u32> = (0..pe.n()).rev().filter(|pe| pe % 2 == 0).collect();
-        for (members, thorough) in [(world, true), (odd, false)] {
+        for (members, thorough) in teams(pe) {
             let team = pe.team(&members)?;
             let team = team.as_ref();
             summed::<f32, BLOCK>(pe, team, &members, call, thorough)?;
@@ -255,27 +253,9 @@ mod host {
         Sum: ReduceOp<T>,
         sums<T, TILE>: Kernel<Args = Args<T>>,
     {
-        for (k, bytes) in sizes(pe).iter().enumerate() {
-            if !thorough && k % 3 != full_or_little(1, 0) {
-                continue;
-            }
-            for algorithm in 0..4 {
-                for in_place in [0, 1] {
-                    let job = Job {
-                        call,
-                        algorithm,
-                        rounds: 3,
-                        root: k as u32 % members.len() as u32,
-                        len: bytes.div_ceil(size_of::<T>()) as u64,
-                        in_place,
-                        slot: k as u32 % 8,
-                    };
-                    check_sums::<T, TILE>(pe, team, members, job)
-                        .with_context(|| format!("{job:?} of {} by tile {TILE}", std::any::type_name::<T>()))?;
-                }
-            }
-        }
-        Ok(())
+        each_job::<T, TILE>(pe, members, call, 0..4, 1, thorough, |job| {
+            check_sums::<T, TILE>(pe, team, members, job)
+        })
     }
 
     fn check_sums<T: Host, const TILE: u32>(

@@ -1,21 +1,9 @@
 //! Which devices the processes of a World see, and which PE gets which.
 
-use crate::device_use::DeviceUse;
+use crate::device_use::{DeviceUse, Uuid};
 use crate::layout::Layout;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::ops::Range;
-
-/// Names a device in every process, and on every machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(super) struct Uuid(pub(super) [u8; 16]);
-
-impl fmt::Display for Uuid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (uuid, mps) = (self.0, false);
-        DeviceUse { uuid, mps }.fmt(f)
-    }
-}
 
 /// What a process sees.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,15 +63,11 @@ pub(super) fn nodes(pes: u32, apart: &[(u32, u32)]) -> Vec<Range<u32>> {
 /// The devices that each process uses, by rank.
 pub(super) fn used(layout: &Layout, sees: &[Sees], places: &[usize]) -> Vec<Vec<DeviceUse>> {
     let of = |(rank, sees): (u32, &Sees)| {
-        let uuids = layout
-            .of_rank(rank)
-            .filter_map(|pe| sees.devices.get(places[pe as usize]));
-        uuids
-            .map(|uuid| DeviceUse {
-                uuid: uuid.0,
-                mps: sees.mps,
-            })
-            .collect()
+        let device = |pe: u32| {
+            let (uuid, mps) = (*sees.devices.get(places[pe as usize])?, sees.mps);
+            Some(DeviceUse { uuid, mps })
+        };
+        layout.of_rank(rank).filter_map(device).collect()
     };
     (0..).zip(sees).map(of).collect()
 }

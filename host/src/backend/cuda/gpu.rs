@@ -1,9 +1,9 @@
 //! One device: what it can do, and its primary context.
 
-use super::devices::Uuid;
 use super::driver::{Driver, OUT_OF_MEMORY, out, out_at};
 use super::error::CudaError;
 use crate::backend::Limits;
+use crate::device_use::Uuid;
 use crate::{Error, HeapError};
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use cudarc::driver::sys::{CUcontext, CUdevice, CUstream, CUstream_flags};
@@ -182,16 +182,16 @@ impl Gpu {
     }
 
     /// Whether kernels of this device reach the memory of another that this process sees by load and store.
-    pub(super) fn reaches(&self, driver: &Driver, ordinal: i32) -> Result<bool, CudaError> {
+    pub(super) fn reaches(&self, ordinal: i32) -> Result<bool, CudaError> {
         let mut other = 0;
         // SAFETY: the driver is initialised, and says so where there is no such device.
-        unsafe { driver.cuDeviceGet(out(&mut other), ordinal) }?;
+        unsafe { self.driver.cuDeviceGet(out(&mut other), ordinal) }?;
         if self.device == other {
             return Ok(true);
         }
         let mut can = 0;
         // SAFETY: both devices exist.
-        unsafe { driver.cuDeviceCanAccessPeer(out(&mut can), self.device, other) }?;
+        unsafe { self.driver.cuDeviceCanAccessPeer(out(&mut can), self.device, other) }?;
         Ok(can != 0)
     }
 

@@ -143,8 +143,7 @@ impl Heap {
             .next_multiple_of(self.granularity)
             .min(most - growth.backed);
         let place = |pe| Address(self.start(pe).0 + growth.backed);
-        let (made, refused) = self.make(gpus, size, place);
-        let mut chunks = made;
+        let (mut chunks, refused) = self.make(gpus, size, place);
         if let Some(travel) = &self.travel {
             let handles: Vec<_> = chunks.iter().map(|chunk| chunk.handle).collect();
             let mine = refused.is_none().then_some(&*handles);

@@ -34,7 +34,7 @@ pub use error::CudaError;
 
 use super::{Device, Halt, KernelInfo, Platform, Watch};
 use crate::config::{ConfigError, MemoryHandles, Settings};
-use crate::device_use::exclusive;
+use crate::device_use::{Uuid, exclusive};
 use crate::fault::DeviceFault;
 use crate::heap::Placed;
 use crate::images::{ImageError, assembled, choose};
@@ -43,7 +43,7 @@ use crate::processes::{Group, ProcessError};
 use crate::register::{RegisterError, UserMemory};
 use crate::{Error, wire};
 use device::CudaDevice;
-use devices::{Sees, Uuid};
+use devices::Sees;
 use driver::{Address, Driver};
 use gpu::Gpu;
 use heap::Heap;
@@ -183,7 +183,7 @@ impl Cuda {
         for pe in 0..pes {
             let owner = layout.is_local(pe).then(|| owner(pe));
             let device = sees[layout.rank_of(pe) as usize].devices[places[pe as usize]];
-            let users = users(driver, &gpus, &sees[layout.rank() as usize].devices, device)?;
+            let users = users(&gpus, &sees[layout.rank() as usize].devices, device)?;
             parts.push(heap::Part { owner, users });
         }
         let reaches = |pe: u32, peer: u32| parts[peer as usize].users.contains(&owner(pe));
@@ -366,12 +366,12 @@ fn way(group: &Group, settings: &Settings, gpus: &[Gpu]) -> Result<(Option<Trave
 }
 
 /// Which of this process's devices may use memory of the device, which need not be visible here.
-fn users(driver: &Driver, gpus: &[Gpu], sees: &[Uuid], device: Uuid) -> Result<Vec<usize>, CudaError> {
+fn users(gpus: &[Gpu], sees: &[Uuid], device: Uuid) -> Result<Vec<usize>, CudaError> {
     let mut users = vec![];
     for (i, gpu) in gpus.iter().enumerate() {
         // Of one that is not visible, the driver says when its memory is mapped.
         let reaches = match sees.iter().position(|seen| *seen == device) {
-            Some(other) => gpu.reaches(driver, other as i32)?,
+            Some(other) => gpu.reaches(other as i32)?,
             None => true,
         };
         if reaches {
