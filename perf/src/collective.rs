@@ -32,6 +32,7 @@ pub(crate) fn rows<const KIND: u32>(pe: &Pe, mut print: impl FnMut(Row)) -> anyh
 where
     collectives<KIND, 0>: Kernel<Args = (SymSlice<f32>, SymSlice<f32>, u32, u32)>,
     collectives<KIND, 1>: Kernel<Args = (SymSlice<f32>, SymSlice<f32>, u32, u32)>,
+    collectives<KIND, 2>: Kernel<Args = (SymSlice<f32>, SymSlice<f32>, u32, u32)>,
 {
     let simulated = pe.device_name() == "the simulator";
     let most = if simulated { 1 << 10 } else { usize::MAX };
@@ -57,6 +58,7 @@ fn row<const KIND: u32>(pe: &Pe, bytes: usize, algorithm: u32, name: &str, grid:
 where
     collectives<KIND, 0>: Kernel<Args = (SymSlice<f32>, SymSlice<f32>, u32, u32)>,
     collectives<KIND, 1>: Kernel<Args = (SymSlice<f32>, SymSlice<f32>, u32, u32)>,
+    collectives<KIND, 2>: Kernel<Args = (SymSlice<f32>, SymSlice<f32>, u32, u32)>,
 {
     let (n, len) = (pe.n() as usize, bytes / 4);
     // How many parts each side has.
@@ -80,6 +82,8 @@ where
         let config = LaunchConfig::new(blocks, threads).collective();
         if grid {
             pe.launch(config, collectives::<KIND, 1>(&dst, &src, algorithm, iters))
+        } else if algorithm > 0 {
+            pe.launch(config, collectives::<KIND, 2>(&dst, &src, algorithm, iters))
         } else {
             pe.launch(config, collectives::<KIND, 0>(&dst, &src, algorithm, iters))
         }

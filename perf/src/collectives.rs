@@ -17,9 +17,9 @@ pub mod kind {
     pub const REDUCESCATTER: u32 = 4;
 }
 
-/// The same collective of the world, again and again, by a block (TILE 0) or by the grid (1). `algorithm` 0 leaves the choice to
-/// the size.
-#[kernel(collective, max_block = 1024, for<0, 0>, for<1, 0>, for<2, 0>, for<3, 0>, for<4, 0>, for<0, 1>, for<1, 1>, for<2, 1>, for<3, 1>, for<4, 1>)]
+/// The same collective of the world, again and again, by a block (TILE 0) or by the grid (1) as the size
+/// chooses, or by a block with an algorithm of its own, 1 to 3 (2).
+#[kernel(collective, max_block = 1024, for<0, 0>, for<1, 0>, for<2, 0>, for<3, 0>, for<4, 0>, for<0, 1>, for<1, 1>, for<2, 1>, for<3, 1>, for<4, 1>, for<0, 2>, for<1, 2>, for<2, 2>, for<3, 2>, for<4, 2>)]
 pub fn collectives<const KIND: u32, const TILE: u32>(
     all: Collective,
     dst: SymSlice<f32>,
@@ -27,16 +27,13 @@ pub fn collectives<const KIND: u32, const TILE: u32>(
     algorithm: u32,
     iters: u32,
 ) {
-    let by = match algorithm {
-        0 => all,
-        1 => all.by(Algorithm::Packets),
-        2 => all.by(Algorithm::OneShot),
-        _ => all.by(Algorithm::TwoShot),
-    };
-    if TILE == 0 {
-        repeat::<KIND, Block>(by, Block, dst, src, iters);
-    } else {
-        repeat::<KIND, Grid>(by, all.grid(), dst, src, iters);
+    match TILE {
+        0 => repeat::<KIND, Block>(all, Block, dst, src, iters),
+        1 => repeat::<KIND, Grid>(all, all.grid(), dst, src, iters),
+        _ => {
+            let by = [Algorithm::Packets, Algorithm::OneShot, Algorithm::TwoShot][(algorithm as usize).clamp(1, 3) - 1];
+            repeat::<KIND, Block>(all.by(by), Block, dst, src, iters);
+        }
     }
 }
 

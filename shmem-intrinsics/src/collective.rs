@@ -243,7 +243,7 @@ fn check_root(team: Team, root: u32) {
 fn pieces_of<T: Pod>(x: SymSlice<T>) -> boxes::Pieces {
     boxes::Pieces {
         address: arch::heap_base() + x.offset(),
-        bytes: bytes_of(x),
+        bytes: bytes_of(x) as u32,
     }
 }
 

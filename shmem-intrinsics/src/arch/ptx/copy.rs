@@ -23,6 +23,8 @@ const LONE_FLIGHT: u32 = 32;
 const EDGE_FLIGHT: usize = 4;
 /// A line's bytes.
 const LINE: u64 = 16;
+/// Threads of a warp.
+const WARP: u32 = 32;
 
 /// What a member does: PUT stores to the peer, otherwise it loads from there.
 #[derive(Clone, Copy)]
@@ -35,9 +37,10 @@ struct Job<const PUT: bool> {
     size: u32,
 }
 
-/// Copies `extent` between the mapped address `peer` and `here`, shared out among the tile's members. No sync.
+/// Copies `extent` between the mapped address `peer` and `here`, shared out among the tile's members. No sync. `more`: other
+/// copies may follow before one.
 #[inline(always)]
-pub(super) fn copy<G: Tile, const PUT: bool>(tile: G, peer: u64, here: Span, extent: Extent) {
+pub(super) fn copy<G: Tile, const PUT: bool>(tile: G, peer: u64, here: Span, extent: Extent, more: bool) {
     let Extent { bytes, element, align } = extent;
     let job = Job::<PUT> {
         peer,
@@ -47,6 +50,17 @@ pub(super) fn copy<G: Tile, const PUT: bool>(tile: G, peer: u64, here: Span, ext
         rank: tile.rank(),
         size: tile.size(),
     };
+    // Short transfers wait for the arithmetic before their loads, so that most of it is left out.
+    let room = |lines: u32| bytes <= u64::from(job.size * lines) * LINE;
+    if (peer | here.address | bytes) & (LINE - 1) == 0 {
+        let lines = bytes as u32 / LINE as u32;
+        if !PUT && more && job.warps() > 1 && room(FLIGHT as u32) {
+            return job.few(lines);
+        }
+        if room(2) {
+            return job.pair(lines);
+        }
+    }
     let head = if align >= 16 {
         0
     } else {
@@ -151,6 +165,55 @@ impl<const PUT: bool> Job<PUT> {
                 self.flights::<ALIGN, 1>(peer + done, here + done, (some / LINE) as u32);
             }
             done += some;
+        }
+    }
+
+    /// Two lines for each member at most.
+    #[inline(always)]
+    fn pair(self, lines: u32) {
+        if self.rank < lines {
+            let (from, to) = self.ends(self.peer, self.here, self.rank);
+            let first = self.load_line::<16>(from);
+            if self.rank + self.size < lines {
+                let second = self.load_line::<16>(advance(from, self.size));
+                self.store_line::<16>(advance(to, self.size), second);
+            }
+            self.store_line::<16>(to, first);
+        }
+    }
+
+    /// How many warps a block's tile has; 0 where it is no block's, or its size no multiple of theirs.
+    #[inline(always)]
+    fn warps(self) -> u32 {
+        if self.size > 1024 || !self.size.is_multiple_of(WARP) {
+            0
+        } else {
+            self.size / WARP
+        }
+    }
+
+    /// A flight for each member at most: by as few warps as can be, and by other ones each time. A warp waits for its loads before it
+    /// can go on to the next transfer; the others go ahead.
+    #[inline(always)]
+    fn few(self, lines: u32) {
+        const PART: u32 = WARP * FLIGHT as u32;
+        let (warp, warps) = (self.rank / WARP, self.warps());
+        let hash = ((self.here >> 4) as u32).wrapping_mul(0x9e37_79b9);
+        let first = ((u64::from(hash) * u64::from(warps)) >> 32) as u32;
+        let begin = PART
+            * if warp < first {
+                warp + warps - first
+            } else {
+                warp - first
+            };
+        if begin < lines {
+            let at = u64::from(begin) * LINE;
+            let part = Self {
+                rank: self.rank % WARP,
+                size: WARP,
+                ..self
+            };
+            part.flights::<16, FLIGHT>(self.peer + at, self.here + at, (lines - begin).min(PART));
         }
     }
 
