@@ -28,6 +28,8 @@ mod alltoall;
 mod alltoallv;
 mod boxes;
 mod broadcast;
+#[doc(hidden)]
+pub mod by_blocks;
 mod choice;
 mod fcollect;
 mod lines;
