@@ -2,6 +2,7 @@
 //! operation, so that a World has few of them to load. Signed integers go by the unsigned kernel of their size.
 //!
 //! The host chooses blocks and algorithm, alike on all members. Several blocks are launched so that all are resident.
+use shmem::collective::Part;
 use shmem::collective::by_blocks::{self, Named, Plan};
 use shmem::prelude::*;
 
@@ -9,6 +10,20 @@ use shmem::prelude::*;
 #[kernel(max_block = 512)]
 pub fn moves(team: Team, dst: SymSlice<u8>, src: SymSlice<u8>, plan: Plan) {
     by_blocks::moves(team, dst, src, plan);
+}
+
+/// alltoallv.
+#[kernel(max_block = 512)]
+pub fn moves_parts(
+    team: Team,
+    dst: SymSlice<u8>,
+    src: SymSlice<u8>,
+    sends: SymSlice<Part>,
+    receives: SymSlice<Part>,
+    element: u32,
+    plan: Plan,
+) {
+    by_blocks::moves_parts(team, dst, src, sends, receives, element, plan);
 }
 
 /// reduce, `reduce_to`, `reduce_scatter`.

@@ -88,6 +88,23 @@ pub enum StreamError {
         /// Members of the team.
         n: u32,
     },
+    /// Lists that have not just one part for each member.
+    #[error(
+        "PE {pe}: {call} on a stream with {sends} parts to send and {receives} to receive among {n} PEs: give {n} of each, empty ones \
+         among them"
+    )]
+    Lists {
+        /// Who called.
+        pe: u32,
+        /// The operation.
+        call: &'static str,
+        /// Parts to send.
+        sends: u64,
+        /// Parts to receive.
+        receives: u64,
+        /// Members of the team.
+        n: u32,
+    },
     /// The team has no such member.
     #[error("PE {pe}: {call} on a stream names root {root} of a team of {n} PEs: give an index in the team, 0 to {}", n - 1)]
     Root {
@@ -501,6 +518,7 @@ impl Session {
             signal::signal_wait [Eq Ne Gt Ge Lt Le];
             signal::counter_wait [Ge Gt];
             collective::moves;
+            collective::moves_parts;
             collective::reduces [u8 u16 u32 u64 f16 bf16 f32 f64];
         }
     }

@@ -5,6 +5,7 @@
 //! | [`broadcast`](Stream::broadcast) | `nvshmemx_TYPE_broadcast_on_stream` |
 //! | [`fcollect`](Stream::fcollect) | `nvshmemx_TYPE_fcollect_on_stream` |
 //! | [`alltoall`](Stream::alltoall) | `nvshmemx_TYPE_alltoall_on_stream` |
+//! | [`alltoallv`](Stream::alltoallv) | |
 //! | [`reduce`](Stream::reduce) | `nvshmemx_TYPE_sum_reduce_on_stream`, .. |
 //! | [`reduce_scatter`](Stream::reduce_scatter) | `nvshmemx_TYPE_sum_reducescatter_on_stream`, .. |
 //! | [`reduce_to`](Stream::reduce_to) | |
@@ -15,7 +16,7 @@ use crate::on_stream::start;
 use crate::{Error, LaunchConfig, Stream, StreamError};
 use choice::{Asked, Choice, choose};
 use shmem::collective::by_blocks::{Call, OpName};
-use shmem::collective::{And, Max, Min, Or, Prod, ReduceOp, Sum, Xor};
+use shmem::collective::{And, Max, Min, Or, Part, Prod, ReduceOp, Sum, Xor};
 use shmem::state::SYNC_SLOTS;
 use shmem::{IntoArg, Pod, SymSlice, Team, bf16, f16};
 use shmem_device::collective;
@@ -171,6 +172,61 @@ impl Stream {
         call.parts()?;
         call.apart(None)?;
         call.moves(call.src.len() / u64::from(call.n()), 0)
+    }
+
+    /// Part `sends[i]` of every member's `src` in part `receives[j]` of member i's `dst`, where j is the sender's index. The lists, one
+    /// [`Part`] for each member, are in device memory: kernels earlier on the stream may have filled them in. A part that is sent is
+    /// as long as the one it is received in, and parts of `dst` are apart. Not in place. `dst` and `src` have the same lengths on all
+    /// members, which need not be used.
+    ///
+    /// MPI `MPI_Alltoallv`. See [`reduce`](Self::reduce) for who calls, for order and for errors; [`StreamError::Lists`]. What the lists
+    /// say is looked at by the kernel: `FaultKind::Length` for a part of another length at the sender (`b`) than at the receiver (`a`), in
+    /// elements; `FaultKind::Range` for one that is not inside, in bytes.
+    ///
+    /// ```
+    /// use shmem::collective::Part;
+    /// use shmem_host::{Backend, World};
+    ///
+    /// // PE 0 gives PE 1 three elements, and everything else is empty.
+    /// World::builder().pes(2).backend(Backend::Sim).build()?.run(|pe| {
+    ///     let (dst, src) = (pe.alloc::<u32>(8)?, pe.alloc::<u32>(8)?);
+    ///     let (sends, receives) = (pe.alloc::<Part>(2)?, pe.alloc::<Part>(2)?);
+    ///     let (none, len) = (Part::default(), 3);
+    ///     match pe.id() {
+    ///         0 => sends.write(&[none, Part { start: 5, len }])?,
+    ///         _ => receives.write(&[Part { start: 1, len }, none])?,
+    ///     }
+    ///     src.write(&[0, 1, 2, 3, 4, 5, 6, 7])?;
+    ///     pe.stream().alltoallv(&pe.world(), &dst, &src, &sends, &receives)?;
+    ///     let got = if pe.id() == 1 { [0, 5, 6, 7, 0, 0, 0, 0] } else { [0; 8] };
+    ///     assert_eq!(dst.to_vec()?, got);
+    ///     Ok::<(), shmem_host::Error>(())
+    /// })?;
+    /// # Ok::<(), shmem_host::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`reduce`](Self::reduce).
+    pub fn alltoallv<T: Pod>(
+        &self,
+        team: impl IntoArg<Team>,
+        dst: impl IntoArg<SymSlice<T>>,
+        src: impl IntoArg<SymSlice<T>>,
+        sends: impl IntoArg<SymSlice<Part>>,
+        receives: impl IntoArg<SymSlice<Part>>,
+    ) -> Result<(), Error> {
+        let call = Asking::new(self, "alltoallv", Call::Alltoallv, team, dst, src);
+        let (sends, receives) = (sends.into_arg(), receives.into_arg());
+        call.lists(sends.len(), receives.len())?;
+        call.apart(None)?;
+        let most = call.dst.len().max(call.src.len());
+        let Some(choice) = call.choice(most, 0, OpName::Sum)? else {
+            return Ok(());
+        };
+        let (dst, src) = (call.dst.cast::<u8>(), call.src.cast::<u8>());
+        let element = size_of::<T>() as u32;
+        let kernel = collective::moves_parts(call.team, dst, src, sends, receives, element, choice.plan);
+        self.session().launch(&self.config(choice), &kernel)
     }
 
     /// The elements of every member's `src`, combined by `op` in the order of the members' indices, in every member's `dst`. In
@@ -369,6 +425,21 @@ impl<'a, T: Pod> Asking<'a, T> {
         }
         let (pe, call) = (self.pe(), self.name);
         Err(StreamError::Parts { pe, call, len, n })
+    }
+
+    /// Both lists have a part for each member.
+    fn lists(&self, sends: u64, receives: u64) -> Result<(), StreamError> {
+        let (pe, call, n) = (self.pe(), self.name, self.n());
+        if sends == n.into() && receives == n.into() {
+            return Ok(());
+        }
+        Err(StreamError::Lists {
+            pe,
+            call,
+            sends,
+            receives,
+            n,
+        })
     }
 
     fn root(&self, root: u32) -> Result<(), StreamError> {

@@ -18,16 +18,17 @@ struct Row {
 /// |---|---|---|
 /// | broadcast | 8 KiB | 256 KiB |
 /// | fcollect, alltoall, `reduce_scatter` | 8 KiB | all |
+/// | alltoallv | | all |
 /// | reduce | 8 KiB, also in place | 64 KiB, not in place |
 /// | reduce to a root | 8 KiB | 64 KiB |
 ///
 /// Estimates, as those of the device's table (`shmem-intrinsics/src/collective/choice.rs`).
 const fn row(call: Call) -> Row {
-    let packets = 8 << 10;
+    let packets = if matches!(call, Call::Alltoallv) { 0 } else { 8 << 10 };
     let one_shot = match call {
         Call::Broadcast => 256 << 10,
         Call::Reduce | Call::ReduceTo => 64 << 10,
-        Call::Fcollect | Call::Alltoall | Call::ReduceScatter => u64::MAX,
+        Call::Fcollect | Call::Alltoall | Call::Alltoallv | Call::ReduceScatter => u64::MAX,
     };
     Row { packets, one_shot }
 }
@@ -43,7 +44,7 @@ pub(super) struct Asked {
     pub(super) call: Call,
     /// Members of the team.
     pub(super) n: u32,
-    /// Bytes of one part: all of broadcast, reduce and `reduce_to`; of the others what one member gives another, or gets.
+    /// Bytes of one part: all of broadcast, alltoallv, reduce and `reduce_to`; of the others what one member gives another, or gets.
     pub(super) bytes: u64,
     /// Source and destination are the same.
     pub(super) in_place: bool,

@@ -20,13 +20,13 @@ use super::boxes::{Exchange, Pieces, Shares, pieces};
 use super::lines::Pass;
 use super::op::{ByName, Combine};
 pub use super::op::{Named, OpName};
-use super::{Algorithm, Collective, begin, bytes_of, pieces_of};
+use super::{Algorithm, Collective, Part, begin, bytes_of, pieces_of};
 use crate::arch::{self, Space, Strength};
 use crate::fault::{FaultKind, check};
 use crate::state::{SYNC_SLOTS, TeamBlock};
 use crate::team::Team;
 use crate::tile::{Block, Tile};
-use crate::{KernelArg, SymSlice, get, put_nbi};
+use crate::{KernelArg, SymSlice, g, get, get_nbi, put_nbi};
 use core::marker::PhantomData;
 
 /// Which collective.
@@ -39,6 +39,8 @@ pub enum Call {
     Fcollect,
     /// alltoall
     Alltoall,
+    /// alltoallv
+    Alltoallv,
     /// reduce
     Reduce,
     /// `reduce_scatter`
@@ -260,6 +262,44 @@ fn broadcasts(meeting: Meeting, dst: SymSlice<u8>, src: SymSlice<u8>, plan: Plan
     }
 }
 
+/// alltoallv, by all blocks of the grid. Parts are in elements of so many bytes.
+#[inline(always)]
+#[track_caller]
+pub fn moves_parts(
+    team: Team,
+    dst: SymSlice<u8>,
+    src: SymSlice<u8>,
+    sends: SymSlice<Part>,
+    receives: SymSlice<Part>,
+    element: u32,
+    plan: Plan,
+) {
+    begins::<u8>(team, "alltoallv", "", plan.part, plan);
+    let meeting = Meeting::begin(team);
+    let blocks = u64::from(crate::thread::grid_size());
+    let bytes = |elements: u64| elements.saturating_mul(element.into());
+    let mut k = 0;
+    while k < meeting.n {
+        let index = meeting.ahead(k);
+        let (theirs, mine) = (g(sends.at(meeting.me), team.pe(index)), receives.load(index));
+        check(theirs.len == mine.len, FaultKind::Length, mine.len, theirs.len);
+        let all = bytes(mine.len);
+        let share = all.div_ceil(blocks).next_multiple_of(128);
+        let start = (u64::from(Block.id()) * share).min(all);
+        let len = share.min(all - start);
+        if len != 0 {
+            // Whole parts are checked, so that each block finds the same fault.
+            let whole = |x: SymSlice<u8>, part: Part| {
+                let first = bytes(part.start);
+                run(x.slice(first..first.saturating_add(all)), start, len)
+            };
+            get_nbi(Block, whole(dst, mine), whole(src, theirs), team.pe(index));
+        }
+        k = arch::next(k);
+    }
+    meeting.end();
+}
+
 /// One exchange.
 #[inline(always)]
 #[track_caller]
@@ -345,8 +385,14 @@ pub fn reduces<T: Named>(team: Team, dst: SymSlice<T>, src: SymSlice<T>, plan: P
         return;
     }
     let meeting = Meeting::begin(team);
+    let mut plan = plan;
     if let Some(exchange) = exchange {
         exchange.empty(Block);
+        // Others read what a member would write.
+        if plan.call == Call::Reduce && dst.offset() == src.offset() {
+            plan.algorithm = TWO_SHOT;
+            plan.part = plan.part.div_ceil(exchange.n.into()).next_multiple_of(16);
+        }
     }
     let (me, n, two_shot) = (meeting.me, meeting.n, plan.algorithm == TWO_SHOT);
     let scatters = plan.call == Call::ReduceScatter;

@@ -17,13 +17,17 @@ mod host {
     use crate::collective_reduce::{AND, MAX, MIN, OR, PROD, SUM, XOR};
     use crate::suite::{Case, full_or_little};
     use anyhow::{Context, ensure};
-    use shmem::collective::{And, Max, Min, Or, Prod, Xor};
+    use shmem::collective::{And, Max, Min, Or, Part, Prod, Xor};
     use shmem_host::{Pe, StreamReduce, SymBuf, Team as HostTeam, collective_launch};
 
     pub const CASES: &[Case] = &[
         Case {
             name: "collectives on a stream: broadcast, fcollect, alltoall",
             run: moves,
+        },
+        Case {
+            name: "collectives on a stream: alltoallv",
+            run: parts,
         },
         Case {
             name: "collectives on a stream: sums",
@@ -68,9 +72,9 @@ mod host {
                 4 << 20,
             ]
         } else if pe.n() > 4 {
-            full_or_little(&[1, 100, 4100], &[40])
+            full_or_little(&[1, 100, 4100], &[40, 4100])
         } else {
-            full_or_little(&[1, 129, 4100, 9001], &[40])
+            full_or_little(&[1, 129, 4100, 9001], &[40, 8200])
         };
         bytes.iter().map(|bytes| bytes.div_ceil(element)).collect()
     }
@@ -207,6 +211,64 @@ mod host {
             k => value(k - 1, i % len),
         })
         .context("in place")
+    }
+
+    fn parts(pe: &Pe) -> anyhow::Result<()> {
+        for (members, thorough) in teams(pe) {
+            let team = pe.team(&members)?;
+            let team = team.as_ref();
+            each::<u32>(pe, &members, team, thorough, exchanged::<u32>)?;
+            if thorough && full_or_little(true, false) {
+                each::<u8>(pe, &members, team, false, exchanged::<u8>)?;
+                each::<f64>(pe, &members, team, false, exchanged::<f64>)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Of each member the part for another one is shorter by the indices of both, and lies in the middle of its place.
+    fn exchanged<T: Host>(case: Given<'_>) -> anyhow::Result<()> {
+        let Given {
+            pe,
+            n,
+            me,
+            len,
+            to,
+            from,
+            ..
+        } = case;
+        let short = |from: usize, to: usize| len.saturating_sub(from + 2 * to);
+        let part = |start: usize, len: usize| Part {
+            start: start as u64,
+            len: len as u64,
+        };
+        let src = filled::<T>(pe, from, n * len, |i| value(me, i))?;
+        let dst = filled::<T>(pe, to, n * len, |_| T::make(1))?;
+        let (sends, receives) = (pe.alloc::<Part>(n)?, pe.alloc::<Part>(n)?);
+        let middle = |from: usize, to: usize| (len - short(from, to)) / 2;
+        sends.write(
+            &(0..n)
+                .map(|other| part(other * len + middle(me, other), short(me, other)))
+                .collect::<Vec<_>>(),
+        )?;
+        receives.write(
+            &(0..n)
+                .map(|other| part(other * len, short(other, me)))
+                .collect::<Vec<_>>(),
+        )?;
+        let Some(team) = case.team else {
+            return Ok(());
+        };
+        let (to_part, from_part) = (dst.part(to..)?, src.part(from..)?);
+        pe.stream().alltoallv(team, to_part, from_part, &sends, &receives)?;
+        same(&dst.to_vec()?[to..], |i| {
+            let (other, i) = (i / len, i % len);
+            if i < short(other, me) {
+                value(other, me * len + middle(other, me) + i)
+            } else {
+                T::make(1)
+            }
+        })
     }
 
     fn sums(pe: &Pe) -> anyhow::Result<()> {
