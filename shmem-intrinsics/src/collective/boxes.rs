@@ -27,9 +27,8 @@ pub(super) struct Exchange {
     pub(super) team: Team,
     pub(super) me: u32,
     pub(super) n: u32,
-    /// Where this epoch's half begins in the heap.
-    half: u64,
-    box_bytes: u32,
+    /// Where the slot's halves begin in the heap.
+    halves: u64,
     epoch_at: u64,
     epoch: u64,
 }
@@ -46,8 +45,8 @@ impl Exchange {
             slot.into(),
             SYNC_SLOTS as u64,
         );
-        let (world, start) = (arch::n_pes(), team.sync_offset());
-        let epoch_at = arch::heap_base() + start + TeamBlock::packets(world) + u64::from(slot) * 8;
+        let start = team.sync_offset();
+        let epoch_at = arch::heap_base() + start + TeamBlock::EPOCHS + u64::from(slot) * 8;
         // SAFETY: the slot's word lies where the host laid it out.
         let epoch = 1 + unsafe { arch::load::<u64>(epoch_at, Space::Symmetric, Strength::Weak) };
         // Every member has read the epoch before the leader writes the next one.
@@ -56,8 +55,7 @@ impl Exchange {
             team,
             me: team.my_pe(),
             n: team.n_pes(),
-            half: start + TeamBlock::boxes(world) + (u64::from(slot) * 2 + (epoch & 1)) * TeamBlock::HALF,
-            box_bytes: TeamBlock::box_bytes(team.n_pes().max(2)) as u32,
+            halves: start + TeamBlock::BOXES + u64::from(slot) * 2 * TeamBlock::HALF,
             epoch_at,
             epoch,
         }
@@ -73,6 +71,17 @@ impl Exchange {
     #[inline(always)]
     fn flag(self) -> u32 {
         self.epoch as u32
+    }
+
+    /// Where the half of this epoch begins in the heap.
+    #[inline(always)]
+    fn half(self) -> u64 {
+        self.halves + (self.epoch & 1) * TeamBlock::HALF
+    }
+
+    #[inline(always)]
+    fn box_bytes(self) -> u32 {
+        TeamBlock::box_bytes(self.n) as u32
     }
 
     /// Index of the member whose box is box `d` here.
@@ -110,7 +119,7 @@ impl Exchange {
     pub(super) fn send(self, k: u32, i: u32, piece: u64) {
         let index = self.ahead(k);
         let box_there = if self.me < index { self.me } else { self.me - 1 };
-        self.store(index, box_there * self.box_bytes + i * PACKET, piece);
+        self.store(index, box_there * self.box_bytes() + i * PACKET, piece);
     }
 
     /// Whether there are two members, and a piece for each thread at most: then all that a thread does is a [`swap`](Self::swap).
@@ -155,12 +164,12 @@ impl Exchange {
         let flag = u64::from(self.flag()) << 32;
         let words = [piece & 0xffff_ffff | flag, piece >> 32 | flag];
         // SAFETY: inside the box: whoever chose packets saw that the pieces fit.
-        unsafe { arch::store_packet_pair(self.half + u64::from(place), words, to) }
+        unsafe { arch::store_packet_pair(self.half() + u64::from(place), words, to) }
     }
 
     #[inline(always)]
     fn place(self, d: u32, i: u32) -> u64 {
-        arch::heap_base() + self.half + u64::from(d * self.box_bytes + i * PACKET)
+        arch::heap_base() + self.half() + u64::from(d * self.box_bytes() + i * PACKET)
     }
 
     /// Whether it is a packet of this epoch.
@@ -196,7 +205,7 @@ impl Exchange {
     #[track_caller]
     pub(super) fn gather(self, i: u32, own: u64, mut take: impl FnMut(bool, u64)) {
         let (at, others) = (Location::caller(), self.n - 1);
-        let (box_bytes, mut start, mut first) = (u64::from(self.box_bytes), self.place(0, i), 0);
+        let (box_bytes, mut start, mut first) = (u64::from(self.box_bytes()), self.place(0, i), 0);
         while first < others {
             let watch = arch::watch(start + 4, 4, "==", self.flag().into());
             let watch = arch::watch_any(watch, u64::from(others - first), box_bytes as usize, false);
@@ -291,22 +300,27 @@ impl Exchange {
         }
     }
 
-    /// The team meets, before it does without packets. Where they are not [`usable`](Self::usable) it empties the boxes: it will
-    /// meet again, so that no packet is under way.
+    /// The team meets, before it does without packets.
     #[inline(always)]
     #[track_caller]
     pub(super) fn meet_first<G: Tile>(self, tile: G) {
         meet::<G, false>(tile, self.team);
+        self.empty(tile);
+    }
+
+    /// Where [`usable`](Self::usable) is false, empties the boxes. Between two meetings of the team, so that no packet is under
+    /// way.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn empty<G: Tile>(self, tile: G) {
         if !self.usable() {
             let me = Peer {
                 pe: arch::my_pe(),
                 ctx: context::DEFAULT,
             };
-            // Such an epoch is even: its half is the first.
-            let halves = self.half;
             for i in tile.strided((2 * TeamBlock::HALF / 8) as u32) {
                 // SAFETY: inside the slot's halves, as in `begin`.
-                unsafe { arch::store_packet(halves + u64::from(i) * 8, 0, me) };
+                unsafe { arch::store_packet(self.halves + u64::from(i) * 8, 0, me) };
             }
             quiet(tile);
             self.count(tile);

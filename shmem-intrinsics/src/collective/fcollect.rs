@@ -49,24 +49,26 @@ impl Collective {
         if packets(Call::Fcollect, n, bytes, self.algorithm) && exchange.usable() {
             let (from, to) = (pieces_of(src), pieces_of(dst.chunk(0, src.len())));
             let count = pieces(bytes);
-            let pair = exchange.is_pair(tile, count);
-            if pair && tile.rank() < count {
-                let i = tile.rank();
-                // SAFETY: both have a piece i.
-                unsafe {
-                    to.part(exchange.other())
-                        .store::<T>(i, exchange.swap(i, from.load::<T>(i)))
-                };
+            if exchange.is_pair(tile, count) {
+                let (i, other) = (tile.rank(), exchange.other());
+                if i < count {
+                    // SAFETY: both have a piece i.
+                    unsafe { to.part(other).store::<T>(i, exchange.swap(i, from.load::<T>(i))) };
+                }
+                if !in_place {
+                    keep::<T, G>(tile, &from, &to.part(exchange.me), count);
+                }
+                exchange.end(tile);
+                return;
             }
-            let others = if pair { 0 } else { n - 1 };
-            for (k, i) in Shares::new(tile, others, count) {
+            for (k, i) in Shares::new(tile, n - 1, count) {
                 // SAFETY: it has a piece i.
                 exchange.send(k + 1, i, unsafe { from.load::<T>(i) });
             }
             if !in_place {
                 keep::<T, G>(tile, &from, &to.part(exchange.me), count);
             }
-            for (d, i) in Shares::new(tile, others, count) {
+            for (d, i) in Shares::new(tile, n - 1, count) {
                 // SAFETY: the part has a piece i.
                 unsafe { to.part(exchange.sender(d)).store::<T>(i, exchange.receive(d, i)) };
             }

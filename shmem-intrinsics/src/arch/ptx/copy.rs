@@ -1,6 +1,7 @@
 //! The copy engine of put and get: 16 bytes at a time on the peer's side, many loads in flight.
 //!
-//! 1. The edges, up to where the peer's side is 16-byte aligned and after the last whole 16 bytes, go by elements.
+//! 1. The edges, up to where the peer's side is 16-byte aligned and after the last whole 16 bytes, go by elements. Aligned transfers
+//!    have none.
 //! 2. The body goes by lines of 16 bytes. Each member has a flight of loads under way before it stores: the link is filled
 //!    by bytes in flight, and one load at a time does not fill it.
 //! 3. Where the two sides disagree in alignment, this side's accesses are narrower; the peer's stay 16 bytes.
@@ -41,8 +42,12 @@ struct Job<const PUT: bool> {
 /// copies may follow before one.
 #[inline(always)]
 pub(super) fn copy<G: Tile, const PUT: bool>(tile: G, peer: u64, here: Span, extent: Extent, more: bool) {
-    let Extent { bytes, element, align } = extent;
-    let job = Job::<PUT> {
+    let Extent {
+        mut bytes,
+        element,
+        align,
+    } = extent;
+    let mut job = Job::<PUT> {
         peer,
         here: here.address,
         space: here.space,
@@ -50,37 +55,36 @@ pub(super) fn copy<G: Tile, const PUT: bool>(tile: G, peer: u64, here: Span, ext
         rank: tile.rank(),
         size: tile.size(),
     };
-    // Short transfers wait for the arithmetic before their loads, so that most of it is left out.
-    let room = |lines: u32| bytes <= u64::from(job.size * lines) * LINE;
-    if (peer | here.address | bytes) & (LINE - 1) == 0 {
-        let lines = bytes as u32 / LINE as u32;
-        if !PUT && more && job.warps() > 1 && room(FLIGHT as u32) {
-            return job.few(lines);
-        }
-        if room(2) {
-            return job.pair(lines);
-        }
+    // Short transfers wait for the arithmetic before their loads: a member that has nothing to do leaves at once, and so do aligned
+    // transfers.
+    if u64::from(job.rank) * u64::from(align) >= bytes {
+        return;
     }
-    let head = if align >= 16 {
-        0
-    } else {
-        (peer.wrapping_neg() & 15).min(bytes)
-    };
-    let body = (bytes - head) & !(LINE - 1);
-    let askew = (here.address + head) & 15;
-    if align >= 16 || askew == 0 {
-        job.lines::<G, 16>(head, body);
-    } else if align == 8 || askew == 8 {
-        job.lines::<G, 8>(head, body);
-    } else if align == 4 || askew & 3 == 0 {
-        job.lines::<G, 4>(head, body);
-    } else if align == 2 || askew & 1 == 0 {
-        job.lines::<G, 2>(head, body);
-    } else {
-        job.lines::<G, 1>(head, body);
-    }
-    if align < 16 && body != bytes {
+    if align < 16 && (peer | here.address | bytes) & (LINE - 1) != 0 {
+        let head = (peer.wrapping_neg() & (LINE - 1)).min(bytes);
+        let body = (bytes - head) & !(LINE - 1);
         job.edges(align, head, body, bytes - body);
+        (job.peer, job.here, bytes) = (peer + head, here.address + head, body);
+        let askew = job.here & (LINE - 1);
+        if askew != 0 {
+            return if align == 8 || askew == 8 {
+                job.lines::<G, 8>(bytes);
+            } else if align == 4 || askew & 3 == 0 {
+                job.lines::<G, 4>(bytes);
+            } else if align == 2 || askew & 1 == 0 {
+                job.lines::<G, 2>(bytes);
+            } else {
+                job.lines::<G, 1>(bytes);
+            };
+        }
+    }
+    let room = |lines: u32| bytes <= u64::from(job.size * lines) * LINE;
+    if !PUT && more && job.warps() > 1 && room(FLIGHT as u32) {
+        job.few(bytes as u32 / LINE as u32);
+    } else if room(2) {
+        job.pair(bytes as u32 / LINE as u32);
+    } else {
+        job.lines::<G, 16>(bytes);
     }
 }
 
@@ -149,20 +153,20 @@ impl<const PUT: bool> Job<PUT> {
         }
     }
 
-    /// Bytes `begin..begin + bytes`, a multiple of 16: the peer's side is 16-byte aligned there, this side to ALIGN.
+    /// `bytes`, a multiple of 16: the peer's side is 16-byte aligned, this side to ALIGN.
     #[inline(always)]
-    fn lines<G: Tile, const ALIGN: usize>(self, begin: u64, bytes: u64) {
+    fn lines<G: Tile, const ALIGN: usize>(self, bytes: u64) {
         // 2^32 lines are 64 GiB. Indices of 32 bits halve the arithmetic, which is what short transfers wait for.
-        let (peer, here) = (self.peer + begin, self.here + begin);
         let mut done = 0;
         while done < bytes {
+            let (peer, here) = (self.peer + done, self.here + done);
             let some = (bytes - done).min(1 << 35);
             if ALIGN == 16 && G::__LONE && !PUT {
-                self.alone(peer + done, here + done, (some / LINE) as u32);
+                self.alone(peer, here, (some / LINE) as u32);
             } else if ALIGN >= 4 {
-                self.flights::<ALIGN, FLIGHT>(peer + done, here + done, (some / LINE) as u32);
+                self.flights::<ALIGN, FLIGHT>(peer, here, (some / LINE) as u32);
             } else {
-                self.flights::<ALIGN, 1>(peer + done, here + done, (some / LINE) as u32);
+                self.flights::<ALIGN, 1>(peer, here, (some / LINE) as u32);
             }
             done += some;
         }
