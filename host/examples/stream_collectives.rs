@@ -26,6 +26,9 @@ fn main() -> anyhow::Result<()> {
         let (dst, src) = (pe.alloc::<f32>(most / 4)?, pe.alloc::<f32>(most / 4)?);
         let (team, n) = (pe.world(), pe.n() as usize);
         if pe.id() == 0 {
+            if !gpu {
+                println!("The simulator's times, which say nothing about GPUs:");
+            }
             println!("us: one after the other, in a graph");
         }
         report(&pe, "barrier", 0, || pe.stream().barrier(&team))?;
