@@ -1,152 +1,247 @@
-//! Latencies of device collectives over the world, by one block and by a grid, and of packets. Microseconds. Bytes are those of
-//! the elements that a call is given: for each destination of alltoall, of each PE's part of fcollect and `reduce_scatter`.
+//! Device collectives of the world: alltoall, bcast, fcollect, reduction, reducescatter.
 
-use crate::measure::{Row, element, per_iteration};
-use anyhow::ensure;
-use shmem::packet::Packet;
-use shmem::{Global, Kernel, SymSlice};
-use shmem_host::{LaunchConfig, Pe, launch};
-use shmem_perf::collectives::{Ball, collectives, kind, packet_pingpong};
-use std::cell::Cell;
+use crate::bench::{Bench, Shape, Sweep};
+use crate::options::{Datatype, OptionError, ReduceOp, Scope, name};
+use shmem::collective::{And, Max, Min, Or, Prod, Sum, Xor};
+use shmem::tile::{Block, Grid, Thread, Warp};
+use shmem::{Global, Kernel, SymSlice, bf16, f16};
+use shmem_host::{Error, SymBuf};
+use shmem_perf::collectives::{self, kind, moves};
+use shmem_perf::data::{self, Expect, Number, rule};
+use shmem_perf::reductions::{Operation, reduce_scatters, reduces};
 
-/// Bytes that a call is given.
-const SIZES: [usize; 10] = [
-    8,
-    128,
-    1 << 10,
-    4 << 10,
-    8 << 10,
-    32 << 10,
-    64 << 10,
-    256 << 10,
-    1 << 20,
-    4 << 20,
-];
-/// Threads of a block.
-const BLOCK: u32 = 1024;
-/// Blocks of a grid.
-const GRID: u32 = 32;
+const SIZES: Sweep = Sweep {
+    begin: 8,
+    end: 1 << 20,
+    factor: 8,
+    simulated: 256,
+};
+/// The largest size of a thread's rows, where none is asked for: it takes long.
+const BY_A_THREAD: usize = 4 << 10;
+/// Smallest size, and blocks, of the rows by a grid.
+const GRID: (usize, u32) = (32 << 10, 32);
+const GRID_SIMULATED: (usize, u32) = (256, 2);
+const SCOPES: [Scope; 4] = [Scope::Thread, Scope::Warp, Scope::Block, Scope::Grid];
+/// Names of algorithms, by the number that kernels know them by. 0: the size's own choice.
+const ALGORITHMS: [&str; 4] = ["", "_packets", "_one_shot", "_two_shot"];
 
-/// One benchmark: the size's own choice, and each algorithm by itself.
-pub(crate) fn rows<const KIND: u32>(pe: &Pe, mut print: impl FnMut(Row)) -> anyhow::Result<()>
+/// A kernel that makes one collective's calls: `dst`, `src`, algorithm, iterations.
+type Launch<'a, T> = &'a dyn Fn(Shape, &SymBuf<T>, &SymBuf<T>, u32, u32) -> Result<(), Error>;
+
+/// What a collective does with the data.
+#[derive(Clone, Copy)]
+enum Does {
+    Alltoall,
+    Bcast,
+    Fcollect,
+    Reduce(ReduceOp),
+    ReduceScatter(ReduceOp),
+}
+
+impl Does {
+    /// Parts of `bytes` that a PE's result has, and its source, among n.
+    fn parts(self, n: usize) -> (usize, usize) {
+        match self {
+            Self::Alltoall => (n, n),
+            Self::Fcollect => (n, 1),
+            Self::ReduceScatter(_) => (1, n),
+            Self::Bcast | Self::Reduce(_) => (1, 1),
+        }
+    }
+
+    fn expect(self, b: &Bench, len: usize) -> Expect {
+        let (me, len) = (b.pe.id(), len as u64);
+        let (rule, op, first) = match self {
+            Self::Alltoall => (rule::ALLTOALL, 0, 0),
+            Self::Bcast => (rule::COPY, 0, 0),
+            Self::Fcollect => (rule::FCOLLECT, 0, 0),
+            Self::Reduce(op) => (rule::REDUCE, op.number(), 0),
+            Self::ReduceScatter(op) => (rule::REDUCE, op.number(), u64::from(me) * len),
+        };
+        Expect {
+            rule,
+            op,
+            from: 0,
+            me,
+            n: b.pe.n(),
+            len,
+            first,
+        }
+    }
+
+    /// Whether the call has the algorithm for so many bytes.
+    fn has(self, algorithm: u32, bytes: usize, n: u32) -> bool {
+        match algorithm {
+            1 => bytes as u64 <= shmem::collective::room(n),
+            3 => matches!(self, Self::Bcast | Self::Reduce(_)),
+            _ => true,
+        }
+    }
+}
+
+pub(crate) fn alltoall(b: &Bench) -> anyhow::Result<()> {
+    moving::<{ kind::ALLTOALL }>(b, Does::Alltoall, "alltoall_int32")
+}
+
+pub(crate) fn bcast(b: &Bench) -> anyhow::Result<()> {
+    moving::<{ kind::BCAST }>(b, Does::Bcast, "broadcast_int32")
+}
+
+pub(crate) fn fcollect(b: &Bench) -> anyhow::Result<()> {
+    moving::<{ kind::FCOLLECT }>(b, Does::Fcollect, "fcollect_int32")
+}
+
+type Args<T> = (SymSlice<T>, SymSlice<T>, u32, u32);
+
+fn moving<const KIND: u32>(b: &Bench, does: Does, variant: &str) -> anyhow::Result<()>
 where
-    collectives<KIND, 0>: Kernel<Args = (SymSlice<f32>, SymSlice<f32>, u32, u32)>,
-    collectives<KIND, 1>: Kernel<Args = (SymSlice<f32>, SymSlice<f32>, u32, u32)>,
+    moves<KIND, Thread>: Kernel<Args = Args<u32>>,
+    moves<KIND, Warp>: Kernel<Args = Args<u32>>,
+    moves<KIND, Block>: Kernel<Args = Args<u32>>,
+    moves<KIND, Grid>: Kernel<Args = Args<u32>>,
 {
-    let simulated = pe.device_name() == "the simulator";
-    let most = if simulated { 1 << 10 } else { usize::MAX };
-    for bytes in SIZES.into_iter().filter(|bytes| *bytes <= most) {
-        for (algorithm, name) in [(0, ""), (1, "_packets"), (2, "_one_shot"), (3, "_two_shot")] {
-            let has = match algorithm {
-                1 => bytes as u64 <= shmem::collective::room(pe.n()),
-                3 => matches!(KIND, kind::BCAST | kind::REDUCTION),
-                _ => true,
-            };
-            if has {
-                print(row::<KIND>(pe, bytes, algorithm, name, false)?);
+    for scope in b.options.scopes(b.name, &SCOPES)? {
+        rows::<u32>(b, does, variant, scope, &|shape, dst, src, algorithm, n| {
+            let config = Bench::together(shape);
+            match scope {
+                Scope::Thread => b.pe.launch(config, moves::<KIND, Thread>(dst, src, algorithm, n)),
+                Scope::Warp => b.pe.launch(config, moves::<KIND, Warp>(dst, src, algorithm, n)),
+                Scope::Block => b.pe.launch(config, moves::<KIND, Block>(dst, src, algorithm, n)),
+                Scope::Grid | Scope::All => b.pe.launch(config, moves::<KIND, Grid>(dst, src, algorithm, n)),
+            }
+        })?;
+    }
+    Ok(())
+}
+
+/// A reduction that there are kernels of.
+struct Reduction {
+    datatype: Datatype,
+    op: ReduceOp,
+    scope: Scope,
+    reduce: fn(&Bench, &Self) -> anyhow::Result<()>,
+    scatter: fn(&Bench, &Self) -> anyhow::Result<()>,
+}
+
+/// | type and operation | on the command line | scope |
+macro_rules! reductions { ($($t:ident $op:ident = $datatype:ident $scope:ident;)*) => { &[$(
+    Reduction {
+        datatype: Datatype::$datatype,
+        op: ReduceOp::$op,
+        scope: Scope::$scope,
+        reduce: reduce::<$t, $op, $scope>,
+        scatter: scatter::<$t, $op, $scope>,
+    }
+),*] } }
+const REDUCTIONS: &[Reduction] = reductions! {
+    f32 Sum = Float Thread;
+    f32 Sum = Float Warp;
+    f32 Sum = Float Block;
+    f32 Sum = Float Grid;
+    f32 Prod = Float Block;
+    f32 Min = Float Block;
+    f32 Max = Float Block;
+    i32 Sum = Int32 Block;
+    i32 And = Int32 Block;
+    i32 Or = Int32 Block;
+    i32 Xor = Int32 Block;
+    i64 Sum = Int64 Block;
+    f64 Sum = Double Block;
+    f16 Sum = Fp16 Block;
+    bf16 Sum = Bf16 Block;
+};
+
+pub(crate) fn reduction(b: &Bench) -> anyhow::Result<()> {
+    chosen(b)?.into_iter().try_for_each(|one| (one.reduce)(b, one))
+}
+
+pub(crate) fn reducescatter(b: &Bench) -> anyhow::Result<()> {
+    chosen(b)?.into_iter().try_for_each(|one| (one.scatter)(b, one))
+}
+
+/// Those that the options ask for: where they say nothing, the float sum by each scope.
+fn chosen(b: &Bench) -> Result<Vec<&'static Reduction>, OptionError> {
+    let datatype = b.options.datatype.unwrap_or(match b.options.reduce_op {
+        Some(ReduceOp::And | ReduceOp::Or | ReduceOp::Xor) => Datatype::Int32,
+        _ => Datatype::Float,
+    });
+    let op = b.options.reduce_op.unwrap_or(ReduceOp::Sum);
+    let scopes = b.options.scopes(b.name, &SCOPES)?;
+    let found: Vec<_> = REDUCTIONS
+        .iter()
+        .filter(|one| (one.datatype, one.op) == (datatype, op) && scopes.contains(&one.scope))
+        .collect();
+    if found.is_empty() {
+        let text = |one: &Reduction| format!("{} {} {}", name(one.datatype), name(one.op), name(one.scope));
+        return Err(OptionError::NoKernel {
+            bench: b.name.to_owned(),
+            datatype: name(datatype),
+            op: name(op),
+            scope: b.options.scope.map_or_else(|| "any".to_owned(), name),
+            has: REDUCTIONS.iter().map(text).collect(),
+        });
+    }
+    Ok(found)
+}
+
+fn reduce<T: Number, O: Operation<T>, S: collectives::Scope>(b: &Bench, one: &Reduction) -> anyhow::Result<()>
+where
+    reduces<T, O, S>: Kernel<Args = Args<T>>,
+    data::fill<T>: Kernel<Args = (SymSlice<T>, u32, u64)>,
+    data::check<T>: Kernel<Args = (SymSlice<T>, Expect, Global<u32>)>,
+{
+    let variant = format!("{}_reduce_{}", name(one.op), name(one.datatype));
+    rows::<T>(b, Does::Reduce(one.op), &variant, one.scope, &|shape, dst, src, algorithm, n| {
+        b.pe.launch(Bench::together(shape), reduces::<T, O, S>(dst, src, algorithm, n))
+    })
+}
+
+fn scatter<T: Number, O: Operation<T>, S: collectives::Scope>(b: &Bench, one: &Reduction) -> anyhow::Result<()>
+where
+    reduce_scatters<T, O, S>: Kernel<Args = Args<T>>,
+    data::fill<T>: Kernel<Args = (SymSlice<T>, u32, u64)>,
+    data::check<T>: Kernel<Args = (SymSlice<T>, Expect, Global<u32>)>,
+{
+    let variant = format!("{}_reducescatter_{}", name(one.op), name(one.datatype));
+    rows::<T>(b, Does::ReduceScatter(one.op), &variant, one.scope, &|shape, dst, src, algorithm, n| {
+        b.pe.launch(Bench::together(shape), reduce_scatters::<T, O, S>(dst, src, algorithm, n))
+    })
+}
+
+/// Rows of one scope, for each size: of the size's own choice, and of each algorithm where a block calls.
+fn rows<T: Number>(b: &Bench, does: Does, variant: &str, scope: Scope, launch: Launch<T>) -> anyhow::Result<()>
+where
+    data::fill<T>: Kernel<Args = (SymSlice<T>, u32, u64)>,
+    data::check<T>: Kernel<Args = (SymSlice<T>, Expect, Global<u32>)>,
+{
+    let (smallest, blocks) = if b.simulated { GRID_SIMULATED } else { GRID };
+    let (blocks, smallest) = match scope {
+        Scope::Grid => (b.options.ctas.unwrap_or(blocks), b.options.begin.unwrap_or(smallest)),
+        _ => (1, 0),
+    };
+    let threads = b.threads_of(scope)?;
+    let scope_name = match scope {
+        Scope::Grid => format!("grid_g{blocks}_t{threads}"),
+        other => name(other),
+    };
+    let mut sizes = b.sizes(SIZES, size_of::<T>())?;
+    if scope == Scope::Thread && b.options.end.is_none() {
+        sizes.retain(|bytes| *bytes <= BY_A_THREAD);
+    }
+    for bytes in sizes {
+        for (algorithm, algorithm_name) in (0..).zip(ALGORITHMS) {
+            let wanted = algorithm == 0 || (scope == Scope::Block && does.has(algorithm, bytes, b.pe.n()));
+            if bytes >= smallest && wanted {
+                let len = bytes / size_of::<T>();
+                let (to, from) = does.parts(b.pe.n() as usize);
+                let (dst, src) = (b.pe.alloc::<T>(to * len)?, b.pe.alloc::<T>(from * len)?);
+                let moved = if matches!(does, Does::Reduce(_) | Does::ReduceScatter(_)) { 0 } else { from * len };
+                b.fill(src.handle(), moved)?;
+                let seconds = b.seconds(2..=u32::MAX, |n| launch((blocks, threads), &dst, &src, algorithm, n))?;
+                b.check(true, dst.handle(), does.expect(b, len))?;
+                b.us("coll_device", &format!("{variant}_{scope_name}{algorithm_name}"), bytes, seconds);
             }
         }
-        if bytes >= 32 << 10 || simulated {
-            print(row::<KIND>(pe, bytes, 0, "", true)?);
-        }
     }
     Ok(())
-}
-
-fn row<const KIND: u32>(pe: &Pe, bytes: usize, algorithm: u32, name: &str, grid: bool) -> anyhow::Result<Row>
-where
-    collectives<KIND, 0>: Kernel<Args = (SymSlice<f32>, SymSlice<f32>, u32, u32)>,
-    collectives<KIND, 1>: Kernel<Args = (SymSlice<f32>, SymSlice<f32>, u32, u32)>,
-{
-    let (n, len) = (pe.n() as usize, bytes / 4);
-    // How many parts each side has.
-    let (to, from) = match KIND {
-        kind::ALLTOALL => (n, n),
-        kind::FCOLLECT => (n, 1),
-        kind::REDUCESCATTER => (1, n),
-        _ => (1, 1),
-    };
-    let (dst, src) = (pe.alloc::<f32>(to * len)?, pe.alloc::<f32>(from * len)?);
-    let value = |pe: usize, i: usize| (element(pe * 31 + i) >> 12) as f32;
-    src.write(&(0..from * len).map(|i| value(pe.id() as usize, i)).collect::<Vec<_>>())?;
-    let simulated = pe.device_name() == "the simulator";
-    let (blocks, threads) = match (grid, simulated) {
-        (false, false) => (1, BLOCK),
-        (false, true) => (1, 64),
-        (true, false) => (GRID, BLOCK),
-        (true, true) => (2, 32),
-    };
-    let seconds = per_iteration(pe, 4, |iters| {
-        let config = LaunchConfig::new(blocks, threads).collective();
-        if grid {
-            pe.launch(config, collectives::<KIND, 1>(&dst, &src, algorithm, iters))
-        } else {
-            pe.launch(config, collectives::<KIND, 0>(&dst, &src, algorithm, iters))
-        }
-    })?;
-    let me = pe.id() as usize;
-    for (i, got) in dst.to_vec()?.into_iter().enumerate() {
-        let sum = |i: usize| (0..n).fold(0.0, |sum, pe| sum + value(pe, i));
-        let expected = match KIND {
-            kind::ALLTOALL => value(i / len, me * len + i % len),
-            kind::BCAST => value(0, i),
-            kind::FCOLLECT => value(i / len, i % len),
-            kind::REDUCTION => sum(i),
-            _ => sum(me * len + i),
-        };
-        ensure!(
-            got.to_bits() == expected.to_bits(),
-            "element {i} is {got}, expected {expected}: {bytes} bytes"
-        );
-    }
-    pe.barrier_all()?;
-    Ok(Row {
-        bench: match KIND {
-            kind::ALLTOALL => "alltoall",
-            kind::BCAST => "bcast",
-            kind::FCOLLECT => "fcollect",
-            kind::REDUCTION => "reduction",
-            _ => "reducescatter",
-        },
-        variant: if grid {
-            format!("grid_g{blocks}_t{threads}{name}")
-        } else {
-            format!("block{name}")
-        },
-        bytes,
-        value: seconds * 1e6,
-        unit: "us",
-    })
-}
-
-/// Half round trips of packets of each size.
-pub(crate) fn packets(pe: &Pe, mut print: impl FnMut(Row)) -> anyhow::Result<()> {
-    print(packet::<u32>(pe)?);
-    print(packet::<u64>(pe)?);
-    print(packet::<[u32; 3]>(pe)?);
-    Ok(())
-}
-
-fn packet<T: Ball>(pe: &Pe) -> anyhow::Result<Row>
-where
-    packet_pingpong<T>: Kernel<Args = (SymSlice<Packet<T>>, u32, u32, Global<u32>)>,
-{
-    let (slots, wrong) = (pe.alloc::<Packet<T>>(2)?, pe.buffer::<u32>(1)?);
-    wrong.write(&[0])?;
-    let first = Cell::new(1u32);
-    let seconds = per_iteration(pe, 100, |iters| {
-        if pe.id() < 2 {
-            launch!(pe, packet_pingpong::<T><<<1, 1>>>(&slots, first.get(), iters, &wrong))?;
-        }
-        first.set(first.get() + iters);
-        Ok(())
-    })?;
-    ensure!(wrong.read(0)? == 0, "{} packets were torn", wrong.read(0)?);
-    Ok(Row {
-        bench: "packet_pingpong",
-        variant: format!("thread_{}_of_{}", size_of::<T>(), size_of::<Packet<T>>()),
-        bytes: size_of::<Packet<T>>(),
-        value: seconds / 2.0 * 1e6,
-        unit: "us",
-    })
 }
