@@ -18,7 +18,7 @@ const REPETITIONS: u32 = 5;
 /// Blocks and threads of what fills and checks data.
 const DATA: (u32, u32) = (256, 256);
 /// The same on the simulator, whose data are a few elements.
-const DATA_SIMULATED: (u32, u32) = (1, 32);
+const DATA_SIMULATED: (u32, u32) = (2, 32);
 
 /// Blocks and threads per block.
 pub(crate) type Shape = (u32, u32);
@@ -121,11 +121,14 @@ impl<'a> Bench<'a> {
         Ok(sizes)
     }
 
-    /// Threads of a block that makes a call of this scope: 1024 for a block and for those of a grid.
+    /// Threads of a block that makes a call of this scope. `-t` is for blocks and grids, where no scope is asked for.
     pub(crate) fn threads_of(&self, scope: Scope) -> Result<u32, OptionError> {
+        let asked = self.options.scope == Some(scope);
         match scope {
-            Scope::Thread => self.options.threads(self.name, 1, 1),
-            Scope::Warp => self.options.threads(self.name, 32, 32),
+            Scope::Thread if asked => self.options.threads("a thread", 1, 1),
+            Scope::Warp if asked => self.options.threads("a warp", 32, 32),
+            Scope::Thread => Ok(1),
+            Scope::Warp => Ok(32),
             Scope::Block | Scope::Grid | Scope::All => {
                 self.options
                     .threads(self.name, if self.simulated { 64 } else { 1024 }, 1024)

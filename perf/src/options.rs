@@ -151,8 +151,8 @@ pub(crate) enum OptionError {
         bytes: usize,
         element: usize,
     },
-    #[error("-t {threads}: {bench} takes 1 to {most} threads per block")]
-    Threads { bench: String, threads: u32, most: u32 },
+    #[error("-t {threads}: {who} takes {} threads per block", if *most == 1 { "1".to_owned() } else { format!("1 to {most}") })]
+    Threads { who: String, threads: u32, most: u32 },
     #[error("-s {scope}: {bench} takes {}", takes.join(", "))]
     Scope {
         bench: String,
@@ -213,10 +213,10 @@ impl Options {
     }
 
     /// The threads asked for, or `default`; at most `most`.
-    pub(crate) fn threads(&self, bench: &str, default: u32, most: u32) -> Result<u32, OptionError> {
+    pub(crate) fn threads(&self, who: &str, default: u32, most: u32) -> Result<u32, OptionError> {
         match self.threads {
             Some(threads) if threads == 0 || threads > most => Err(OptionError::Threads {
-                bench: bench.to_owned(),
+                who: who.to_owned(),
                 threads,
                 most,
             }),

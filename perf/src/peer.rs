@@ -58,11 +58,6 @@ impl Peer {
         }
         Ok(read)
     }
-
-    /// Rows of the same thing.
-    pub(crate) fn of<'a>(&'a self, ours: &'a Row) -> impl Iterator<Item = &'a PeerRow> {
-        self.rows.iter().filter(|theirs| theirs.row.is(ours))
-    }
 }
 
 /// Rows under the header, which files put one behind the other repeat.

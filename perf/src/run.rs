@@ -4,10 +4,10 @@ use crate::Benchmark;
 use crate::bench::{Bench, Shared};
 use crate::cli::Common;
 use crate::init::make_context;
-use crate::options::Options;
+use crate::options::{OptionError, Options};
 use crate::output::{About, Output};
 use crate::peer::Peer;
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use shmem_host::World;
 use std::sync::atomic::AtomicU32;
 use std::time::Instant;
@@ -42,7 +42,11 @@ pub(crate) fn run(benchmarks: &[&Benchmark], options: &Options, common: &Common)
                 output.begin(benchmark.name);
             }
             bench.name = benchmark.name;
-            (benchmark.run)(&bench).context(benchmark.name)?;
+            (benchmark.run)(&bench).map_err(|error| match error.is::<OptionError>() {
+                // It names the benchmark itself.
+                true => error,
+                false => error.context(benchmark.name),
+            })?;
         }
         Ok(())
     })?;

@@ -1,5 +1,6 @@
 //! Atomics on words of 8 bytes at the peer. The operation is an argument: each has its own loop.
 
+use super::in_grid;
 use shmem::prelude::*;
 
 /// Atomic operations.
@@ -108,7 +109,7 @@ pub fn atomic_rate(op: u32, words: SymSlice<u64>, stride: u32, peer: u32, iters:
             }
         }
     }
-    let x = words.at(u64::from(stride) * u64::from(thread::index()));
+    let x = words.at(u64::from(stride) * in_grid().0);
     select(op, Rate(x, peer, iters));
     shmem::quiet(Block);
 }

@@ -1,5 +1,6 @@
 //! What the benchmarks move, and whether it has arrived. The same on the host and on the device.
 
+use super::in_grid;
 use shmem::prelude::*;
 use shmem::scope::Gpu;
 
@@ -75,11 +76,11 @@ numbers! {
 /// Fills `x` with what PE `pe` moves, `len` elements again and again, or with what it reduces, where `len` is 0.
 #[kernel(for<u32>, for<i32>, for<i64>, for<f32>, for<f64>, for<f16>, for<bf16>)]
 pub fn fill<T: Number>(x: SymSlice<T>, pe: u32, len: u64) {
-    let mut i = u64::from(thread::index());
+    let (mut i, threads) = in_grid();
     while i < x.len() {
         let value = if len == 0 { reduced(pe, i) } else { moved(pe, i % len) };
         x.store(i, T::of(value));
-        i += u64::from(thread::block_size() * thread::grid_size());
+        i += threads;
     }
 }
 
@@ -136,10 +137,10 @@ impl Expect {
 #[kernel(for<u32>, for<i32>, for<i64>, for<f32>, for<f64>, for<f16>, for<bf16>)]
 pub fn check<T: Number>(x: SymSlice<T>, expect: Expect, wrong: Global<u32>) {
     let mut count = 0;
-    let mut i = u64::from(thread::index());
+    let (mut i, threads) = in_grid();
     while i < x.len() {
         count += u32::from(x.load(i) != T::of(expect.element(i)));
-        i += u64::from(thread::block_size() * thread::grid_size());
+        i += threads;
     }
     if count > 0 {
         wrong.word::<Gpu>(0).add(count);

@@ -25,6 +25,15 @@ pub use pingpongs::*;
 pub use rma_bw::*;
 pub use words::*;
 
+use shmem::prelude::*;
+
+/// This thread's number among the grid's, and how many there are.
+#[inline(always)]
+fn in_grid() -> (u64, u64) {
+    let rank = thread::block_index() * thread::block_size() + thread::index();
+    (rank.into(), (thread::block_size() * thread::grid_size()).into())
+}
+
 /// One kernel for each scope of a function that takes a tile. A thread's and a warp's may use all the registers that there
 /// are.
 ///

@@ -17,7 +17,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// What stands in every output of the simulator.
 pub(crate) const NO_FIGURES: &str =
-    "simulator: the rows say that the benchmarks ran and that their data are right; there are no times, they would say nothing";
+    "simulator: a row says that its benchmark ran (nan: with wrong data); there are no times, which would say nothing of GPUs";
 
 /// What is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

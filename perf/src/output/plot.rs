@@ -86,6 +86,12 @@ fn draw_one(file: &Path, name: &str, plot: &Plot) -> anyhow::Result<()> {
         .x_label_area_size(42)
         .y_label_area_size(64);
     let x = (sizes.0..sizes.1 * 1.01).log_scale().base(2.0);
+    // Where lines that rise leave room.
+    let legend = if plot.unit == "us" {
+        SeriesLabelPosition::UpperLeft
+    } else {
+        SeriesLabelPosition::LowerRight
+    };
     macro_rules! chart {
         ($y:expr) => {{
             let mut chart = builder.build_cartesian_2d(x, $y)?;
@@ -112,7 +118,7 @@ fn draw_one(file: &Path, name: &str, plot: &Plot) -> anyhow::Result<()> {
             }
             chart
                 .configure_series_labels()
-                .position(SeriesLabelPosition::UpperLeft)
+                .position(legend.clone())
                 .background_style(WHITE.mix(0.85))
                 .border_style(BLACK.mix(0.3))
                 .draw()?;
