@@ -55,7 +55,7 @@ pub(crate) fn latency(b: &Bench) -> anyhow::Result<()> {
         b.pe.barrier_all()?;
         let wrong = b.pe.id() == 1 && words.read(0)? != op.after(times.get());
         b.judge(wrong.into())?;
-        b.us("amo", &format!("{}_latency", name(op)), 8, seconds);
+        b.us("amo", &format!("{}_latency", name(&op)), 8, seconds);
     }
     Ok(())
 }
@@ -93,7 +93,7 @@ pub(crate) fn rate(b: &Bench) -> anyhow::Result<()> {
                     wrong = words.to_vec()?.iter().filter(|word| **word != op.after(each)).count();
                 }
                 b.judge(wrong as u64)?;
-                let variant = format!("{}_rate_{place}_{spread}", name(op));
+                let variant = format!("{}_rate_{place}_{spread}", name(&op));
                 b.row("amo", &variant, 8, f64::from(all) / seconds * 1e-6, "Mops/s");
             }
         }

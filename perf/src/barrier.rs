@@ -28,7 +28,7 @@ where
             Scope::Warp => b.pe.launch(Bench::together(shape), barriers::<1, QUIETS>(n)),
             _ => b.pe.launch(Bench::together(shape), barriers::<2, QUIETS>(n)),
         })?;
-        b.us("barrier", &format!("{call}_{}", name(scope)), 0, seconds);
+        b.us("barrier", &format!("{call}_{}", name(&scope)), 0, seconds);
     }
     Ok(())
 }

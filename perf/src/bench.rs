@@ -33,6 +33,15 @@ pub(crate) struct Sweep {
     pub(crate) simulated: usize,
 }
 
+/// `begin`, times `factor` and so on, and `end`.
+fn steps(begin: usize, end: usize, factor: usize) -> Vec<usize> {
+    let mut sizes: Vec<_> = std::iter::successors(Some(begin), |size| size.checked_mul(factor))
+        .take_while(|size| *size < end)
+        .collect();
+    sizes.push(end);
+    sizes
+}
+
 /// What is shared by the PEs of this process.
 pub(crate) struct Shared<'a> {
     pub(crate) options: &'a Options,
@@ -114,11 +123,7 @@ impl<'a> Bench<'a> {
             None if options.quick => sweep.factor.saturating_pow(3),
             None => sweep.factor,
         };
-        let mut sizes: Vec<_> = std::iter::successors(Some(begin), |size| size.checked_mul(factor))
-            .take_while(|size| *size < end)
-            .collect();
-        sizes.push(end);
-        Ok(sizes)
+        Ok(steps(begin, end, factor))
     }
 
     /// Threads of a block that makes a call of this scope. `-t` is for blocks and grids, where no scope is asked for.
@@ -279,5 +284,39 @@ impl<'a> Bench<'a> {
     /// A launch of this shape on every PE together.
     pub(crate) fn together(shape: Shape) -> LaunchConfig<'static> {
         LaunchConfig::new(shape.0, shape.1).collective()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Sweep, steps};
+    use crate::{collective, copy_engine, on_stream, pingpong, rma_bw};
+
+    /// Sizes of the peer's rows, in KiB where they are not of 8 bytes.
+    #[test]
+    fn sizes_are_the_peers() {
+        let of = |sweep: Sweep| steps(sweep.begin, sweep.end, sweep.factor);
+        let kib = |sizes: &[usize]| sizes.iter().map(|kib| kib << 10).collect::<Vec<_>>();
+        assert_eq!(
+            of(rma_bw::SIZES),
+            kib(&[4, 16, 64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10])
+        );
+        assert_eq!(
+            of(pingpong::SIZES),
+            [8, 32, 128, 512, 2048, 8192, 32768, 131_072, 524_288, 1_048_576]
+        );
+        assert_eq!(of(collective::SIZES), [8, 64, 512, 4096, 32768, 262_144, 1_048_576]);
+        assert_eq!(
+            of(on_stream::SIZES),
+            kib(&[4, 32, 256, 2 << 10, 16 << 10, 128 << 10, 256 << 10])
+        );
+        assert_eq!(of(copy_engine::SIZES), [256 << 20]);
+    }
+
+    #[test]
+    fn the_last_size_is_the_end() {
+        assert_eq!(steps(8, 8, 2), [8]);
+        assert_eq!(steps(8, 20, 2), [8, 16, 20]);
+        assert_eq!(steps(1, usize::MAX, 1 << 40), [1, 1 << 40, usize::MAX]);
     }
 }

@@ -119,7 +119,9 @@ fn bytes(text: &str) -> Result<usize, String> {
 
 fn command() -> Command {
     let top = Command::new("shmem-perf")
-        .about("Benchmarks of puts, gets, signals, atomics, collectives and launches, beside those of NVSHMEM's perftests")
+        .about(
+            "Benchmarks of puts, gets, signals, atomics, collectives and launches, beside those of NVSHMEM's perftests",
+        )
         .version(env!("CARGO_PKG_VERSION"))
         .subcommand_required(true)
         .arg_required_else_help(true)

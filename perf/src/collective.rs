@@ -10,7 +10,7 @@ use shmem_perf::collectives::{self, kind, moves};
 use shmem_perf::data::{self, Expect, Number, rule};
 use shmem_perf::reductions::{Operation, reduce_scatters, reduces};
 
-const SIZES: Sweep = Sweep {
+pub(crate) const SIZES: Sweep = Sweep {
     begin: 8,
     end: 1 << 20,
     factor: 8,
@@ -172,12 +172,12 @@ fn chosen(b: &Bench) -> Result<Vec<&'static Reduction>, OptionError> {
         .filter(|one| (one.datatype, one.op) == (datatype, op) && scopes.contains(&one.scope))
         .collect();
     if found.is_empty() {
-        let text = |one: &Reduction| format!("{} {} {}", name(one.datatype), name(one.op), name(one.scope));
+        let text = |one: &Reduction| format!("{} {} {}", name(&one.datatype), name(&one.op), name(&one.scope));
         return Err(OptionError::NoKernel {
             bench: b.name.to_owned(),
-            datatype: name(datatype),
-            op: name(op),
-            scope: b.options.scope.map_or_else(|| "any".to_owned(), name),
+            datatype: name(&datatype),
+            op: name(&op),
+            scope: b.options.scope.map_or_else(|| "any".to_owned(), |scope| name(&scope)),
             has: REDUCTIONS.iter().map(text).collect(),
         });
     }
@@ -190,10 +190,16 @@ where
     data::fill<T>: Kernel<Args = (SymSlice<T>, u32, u64)>,
     data::check<T>: Kernel<Args = (SymSlice<T>, Expect, Global<u32>)>,
 {
-    let variant = format!("{}_reduce_{}", name(one.op), name(one.datatype));
-    rows::<T>(b, Does::Reduce(one.op), &variant, one.scope, &|shape, dst, src, algorithm, n| {
-        b.pe.launch(Bench::together(shape), reduces::<T, O, S>(dst, src, algorithm, n))
-    })
+    let variant = format!("{}_reduce_{}", name(&one.op), name(&one.datatype));
+    rows::<T>(
+        b,
+        Does::Reduce(one.op),
+        &variant,
+        one.scope,
+        &|shape, dst, src, algorithm, n| {
+            b.pe.launch(Bench::together(shape), reduces::<T, O, S>(dst, src, algorithm, n))
+        },
+    )
 }
 
 fn scatter<T: Number, O: Operation<T>, S: collectives::Scope>(b: &Bench, one: &Reduction) -> anyhow::Result<()>
@@ -202,10 +208,19 @@ where
     data::fill<T>: Kernel<Args = (SymSlice<T>, u32, u64)>,
     data::check<T>: Kernel<Args = (SymSlice<T>, Expect, Global<u32>)>,
 {
-    let variant = format!("{}_reducescatter_{}", name(one.op), name(one.datatype));
-    rows::<T>(b, Does::ReduceScatter(one.op), &variant, one.scope, &|shape, dst, src, algorithm, n| {
-        b.pe.launch(Bench::together(shape), reduce_scatters::<T, O, S>(dst, src, algorithm, n))
-    })
+    let variant = format!("{}_reducescatter_{}", name(&one.op), name(&one.datatype));
+    rows::<T>(
+        b,
+        Does::ReduceScatter(one.op),
+        &variant,
+        one.scope,
+        &|shape, dst, src, algorithm, n| {
+            b.pe.launch(
+                Bench::together(shape),
+                reduce_scatters::<T, O, S>(dst, src, algorithm, n),
+            )
+        },
+    )
 }
 
 /// Rows of one scope, for each size: of the size's own choice, and of each algorithm where a block calls.
@@ -222,7 +237,7 @@ where
     let threads = b.threads_of(scope)?;
     let scope_name = match scope {
         Scope::Grid => format!("grid_g{blocks}_t{threads}"),
-        other => name(other),
+        other => name(&other),
     };
     let mut sizes = b.sizes(SIZES, size_of::<T>())?;
     if scope == Scope::Thread && b.options.end.is_none() {
@@ -235,11 +250,20 @@ where
                 let len = bytes / size_of::<T>();
                 let (to, from) = does.parts(b.pe.n() as usize);
                 let (dst, src) = (b.pe.alloc::<T>(to * len)?, b.pe.alloc::<T>(from * len)?);
-                let moved = if matches!(does, Does::Reduce(_) | Does::ReduceScatter(_)) { 0 } else { from * len };
+                let moved = if matches!(does, Does::Reduce(_) | Does::ReduceScatter(_)) {
+                    0
+                } else {
+                    from * len
+                };
                 b.fill(src.handle(), moved)?;
                 let seconds = b.seconds(2..=u32::MAX, |n| launch((blocks, threads), &dst, &src, algorithm, n))?;
                 b.check(true, dst.handle(), does.expect(b, len))?;
-                b.us("coll_device", &format!("{variant}_{scope_name}{algorithm_name}"), bytes, seconds);
+                b.us(
+                    "coll_device",
+                    &format!("{variant}_{scope_name}{algorithm_name}"),
+                    bytes,
+                    seconds,
+                );
             }
         }
     }

@@ -26,7 +26,8 @@ pub(crate) struct CompareArgs {
 /// Each row of a peer with ours beside it, in the peers' order. No row of a peer is left out: ours is empty where there is
 /// none of the same thing. `pes`: how many PEs torch_baseline.py had.
 pub(crate) fn main(args: &CompareArgs, pes: u32, plots: Option<&Path>) -> anyhow::Result<()> {
-    let text = std::fs::read_to_string(&args.ours).with_context(|| format!("could not read {}", args.ours.display()))?;
+    let text =
+        std::fs::read_to_string(&args.ours).with_context(|| format!("could not read {}", args.ours.display()))?;
     let ours = read_rows(&text).with_context(|| format!("{}", args.ours.display()))?;
     ensure!(
         ours.iter().any(|row| row.value.is_some()),

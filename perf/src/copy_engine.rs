@@ -5,7 +5,7 @@ use crate::on_stream;
 use anyhow::ensure;
 use cudarc::driver::{result, sys};
 
-const SIZES: Sweep = Sweep {
+pub(crate) const SIZES: Sweep = Sweep {
     begin: 256 << 20,
     end: 256 << 20,
     factor: 2,
@@ -16,7 +16,11 @@ pub(crate) fn copies(b: &Bench) -> anyhow::Result<()> {
     for bytes in b.sizes(SIZES, 4)? {
         // The simulator has no such engine.
         if !b.simulated {
-            let engine = if b.pe.id() == 0 { Some(Engine::new(bytes)?) } else { None };
+            let engine = if b.pe.id() == 0 {
+                Some(Engine::new(bytes)?)
+            } else {
+                None
+            };
             let stream: sys::CUstream = b.pe.stream().as_raw().cast();
             let seconds = b.seconds(2..=1000, |n| -> anyhow::Result<()> {
                 for _ in 0..n {
@@ -27,7 +31,13 @@ pub(crate) fn copies(b: &Bench) -> anyhow::Result<()> {
                 Ok(())
             })?;
             b.judge(engine.map_or(Ok(0), |engine| engine.wrong())?)?;
-            b.row("copy_engine", "cudaMemcpyPeerAsync", bytes, bytes as f64 / seconds * 1e-9, "GB/s");
+            b.row(
+                "copy_engine",
+                "cudaMemcpyPeerAsync",
+                bytes,
+                bytes as f64 / seconds * 1e-9,
+                "GB/s",
+            );
         }
         on_stream::moves(b, "copy_engine", "nvshmemx_putmem_on_stream", bytes, true)?;
     }
@@ -54,12 +64,22 @@ const BYTE: u8 = 0x5a;
 impl Engine {
     fn new(bytes: usize) -> anyhow::Result<Self> {
         let count = result::device::get_count()?;
-        ensure!(count > 1, "copy_engine copies between two devices: this process sees {count}");
+        ensure!(
+            count > 1,
+            "copy_engine copies between two devices: this process sees {count}"
+        );
         let mut device = 0;
         // SAFETY: `device` is written to; the PE's thread has its device's context.
         unsafe { sys::cuCtxGetDevice(&raw mut device) }.result()?;
         let here = Place::new(device, bytes, BYTE)?;
         let there = Place::new((device + 1) % count, bytes, 0)?;
+        // SAFETY: this PE's context is current, the other one is retained.
+        match unsafe { sys::cuCtxEnablePeerAccess(there.context, 0) } {
+            // By the library, for its heaps.
+            sys::CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED => {}
+            // Without, the copy would go through the host.
+            enabled => enabled.result()?,
+        }
         Ok(Self { bytes, here, there })
     }
 

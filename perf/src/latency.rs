@@ -43,7 +43,7 @@ pub(crate) fn put(b: &Bench) -> anyhow::Result<()> {
                 _ => Ok(()),
             })?;
             b.check_copy(b.pe.id() == 1, dst.handle(), 0, len)?;
-            b.us("put_latency", &format!("putmem_quiet_{}", name(scope)), bytes, seconds);
+            b.us("put_latency", &format!("putmem_quiet_{}", name(&scope)), bytes, seconds);
         }
     }
     Ok(())
@@ -67,7 +67,7 @@ pub(crate) fn get(b: &Bench) -> anyhow::Result<()> {
                 _ => Ok(()),
             })?;
             b.check_copy(b.pe.id() == 0, here.handle(), 1, len)?;
-            b.us("get_latency", &format!("getmem_{}", name(scope)), bytes, seconds);
+            b.us("get_latency", &format!("getmem_{}", name(&scope)), bytes, seconds);
         }
     }
     Ok(())

@@ -6,7 +6,7 @@ use shmem_host::Error;
 
 /// Fewer than a stream's queue takes without waiting; the peer's suite enqueues as many.
 const MOST: u32 = 1000;
-const SIZES: Sweep = Sweep {
+pub(crate) const SIZES: Sweep = Sweep {
     begin: 4 << 10,
     end: 256 << 20,
     factor: 8,
@@ -28,15 +28,15 @@ fn meeting(b: &Bench, variant: &str, call: impl Fn() -> Result<(), Error>) -> an
 }
 
 pub(crate) fn put(b: &Bench) -> anyhow::Result<()> {
-    b.sizes(SIZES, 4)?.into_iter().try_for_each(|bytes| {
-        moves(b, "put_on_stream", "put", bytes, true)
-    })
+    b.sizes(SIZES, 4)?
+        .into_iter()
+        .try_for_each(|bytes| moves(b, "put_on_stream", "put", bytes, true))
 }
 
 pub(crate) fn get(b: &Bench) -> anyhow::Result<()> {
-    b.sizes(SIZES, 4)?.into_iter().try_for_each(|bytes| {
-        moves(b, "get_on_stream", "get", bytes, false)
-    })
+    b.sizes(SIZES, 4)?
+        .into_iter()
+        .try_for_each(|bytes| moves(b, "get_on_stream", "get", bytes, false))
 }
 
 /// A row of puts or gets by PE 0, in GB/s.

@@ -84,7 +84,7 @@ pub(crate) enum Scope {
 }
 
 /// The name on the command line and in rows.
-pub(crate) fn name(value: impl ValueEnum) -> String {
+pub(crate) fn name(value: &impl ValueEnum) -> String {
     value
         .to_possible_value()
         .map_or_else(String::new, |value| value.get_name().to_owned())
@@ -231,8 +231,8 @@ impl Options {
             Some(scope) if all.contains(&scope) => Ok(vec![scope]),
             Some(scope) => Err(OptionError::Scope {
                 bench: bench.to_owned(),
-                scope: name(scope),
-                takes: all.iter().map(|scope| name(*scope)).collect(),
+                scope: name(&scope),
+                takes: all.iter().map(name).collect(),
             }),
         }
     }

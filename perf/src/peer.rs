@@ -27,8 +27,18 @@ const TORCH: [(&str, &str, &str, bool); 6] = [
     ("nccl_allgather", "nccl", "fcollect_int32", false),
     ("nccl_alltoall", "nccl", "alltoall_int32", true),
     ("nccl_reduce_scatter_f32", "nccl", "sum_reducescatter_float", true),
-    ("symm_one_shot_allreduce_bf16", "torch-symm-one-shot", "sum_reduce_bf16", false),
-    ("symm_two_shot_allreduce_bf16", "torch-symm-two-shot", "sum_reduce_bf16", false),
+    (
+        "symm_one_shot_allreduce_bf16",
+        "torch-symm-one-shot",
+        "sum_reduce_bf16",
+        false,
+    ),
+    (
+        "symm_two_shot_allreduce_bf16",
+        "torch-symm-two-shot",
+        "sum_reduce_bf16",
+        false,
+    ),
 ];
 /// The header of the peer's suite, and of ours.
 const HEADER: &str = "bench,variant,bytes,value,unit";
@@ -38,7 +48,9 @@ impl Peer {
     pub(crate) fn read(file: &Path, pes: u32) -> anyhow::Result<Self> {
         let text = std::fs::read_to_string(file).with_context(|| format!("could not read {}", file.display()))?;
         let rows = if text.lines().any(|line| line.starts_with(HEADER)) {
-            let name = file.file_stem().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+            let name = file
+                .file_stem()
+                .map_or_else(String::new, |name| name.to_string_lossy().into_owned());
             let rows = read_rows(&text).with_context(|| format!("{}", file.display()))?;
             rows.into_iter()
                 .map(|row| PeerRow {
@@ -68,8 +80,14 @@ pub(crate) fn read_rows(text: &str) -> anyhow::Result<Vec<Row>> {
         .find(|line| line.starts_with(HEADER))
         .with_context(|| format!("no header `{HEADER}`"))?;
     let rows = lines.iter().filter(|line| !line.starts_with(HEADER));
-    let table = std::iter::once(header).chain(rows).copied().collect::<Vec<_>>().join("\n");
-    let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(table.as_bytes());
+    let table = std::iter::once(header)
+        .chain(rows)
+        .copied()
+        .collect::<Vec<_>>()
+        .join("\n");
+    let mut reader = csv::ReaderBuilder::new()
+        .comment(Some(b'#'))
+        .from_reader(table.as_bytes());
     Ok(reader.deserialize().collect::<Result<Vec<Row>, _>>()?)
 }
 

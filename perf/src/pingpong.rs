@@ -11,7 +11,7 @@ use std::cell::Cell;
 
 /// Words that a signal ping-pong is tried on, 512 bytes apart: which slice of the L2 cache a word lies in makes a difference.
 const PLACES: usize = 8;
-const SIZES: Sweep = Sweep {
+pub(crate) const SIZES: Sweep = Sweep {
     begin: 8,
     end: 1 << 20,
     factor: 4,
@@ -66,7 +66,12 @@ pub(crate) fn signal(b: &Bench) -> anyhow::Result<()> {
         times.sort_by(f64::total_cmp);
         b.us("signal_pingpong", variant, 8, times[places / 2]);
         b.us("signal_pingpong", &format!("{variant}_best_place"), 8, times[0]);
-        b.us("signal_pingpong", &format!("{variant}_worst_place"), 8, times[places - 1]);
+        b.us(
+            "signal_pingpong",
+            &format!("{variant}_worst_place"),
+            8,
+            times[places - 1],
+        );
     }
     Ok(())
 }
@@ -102,7 +107,7 @@ fn puts(b: &Bench, bench: &str, joined: bool) -> anyhow::Result<()> {
                 (_, false) => launch!(pe, put_pingpong_by_block<<<1, threads>>>(dst_, src_, signal, base, n)),
             })?;
             b.check_copy(b.in_pair(), dst.handle(), b.peer(), len)?;
-            b.us(bench, &name(scope), bytes, seconds);
+            b.us(bench, &name(&scope), bytes, seconds);
         }
     }
     Ok(())
@@ -118,7 +123,7 @@ pub(crate) fn atomic(b: &Bench) -> anyhow::Result<()> {
     };
     let ops: Vec<_> = match b.options.atomic_op {
         Some(op) if !rises(op) => {
-            let (bench, op) = (b.name.to_owned(), name(op));
+            let (bench, op) = (b.name.to_owned(), name(&op));
             return Err(OptionError::NotRising { bench, op }.into());
         }
         Some(op) => vec![op],
@@ -131,11 +136,12 @@ pub(crate) fn atomic(b: &Bench) -> anyhow::Result<()> {
     for op in ops {
         let words = b.pe.alloc::<u64>(1)?;
         let word = words.at(0)?;
-        let (seconds, last) = half(b, |base, n| {
-            launch!(b.pe, atomic_pingpong<<<1, 1>>>(op.number(), word, base, n))
-        })?;
+        let (seconds, last) = half(
+            b,
+            |base, n| launch!(b.pe, atomic_pingpong<<<1, 1>>>(op.number(), word, base, n)),
+        )?;
         judge_word(b, &words, last)?;
-        b.us("atomic_pingpong", &name(op), 8, seconds);
+        b.us("atomic_pingpong", &name(&op), 8, seconds);
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use shmem_perf::{bandwidth, call};
 const SHAPES: [Shape; 6] = [(8, 1024), (16, 1024), (32, 1024), (64, 1024), (132, 1024), (32, 256)];
 const QUICK: [Shape; 2] = [(32, 1024), (132, 1024)];
 const SIMULATED: [Shape; 2] = [(2, 64), (1, 32)];
-const SIZES: Sweep = Sweep {
+pub(crate) const SIZES: Sweep = Sweep {
     begin: 4 << 10,
     end: 256 << 20,
     factor: 4,
@@ -87,7 +87,11 @@ where
     })?;
     let filled = windows.min(b.options.iters.unwrap_or(u32::MAX) as usize) * len;
     let result = if gets { &here } else { &there };
-    let has = if both { b.in_pair() } else { b.pe.id() == u32::from(!gets) };
+    let has = if both {
+        b.in_pair()
+    } else {
+        b.pe.id() == u32::from(!gets)
+    };
     b.check_copy(has, result.part(..filled)?, b.peer(), len)?;
     let (bench, kind) = match CALL {
         call::PUT => ("put_bw", "block"),

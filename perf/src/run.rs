@@ -34,7 +34,7 @@ pub(crate) fn run(benchmarks: &[&Benchmark], options: &Options, common: &Common)
         print: &|row| output.row(row),
         wrong_rows: &wrong_rows,
     };
-    world.run(|pe| -> anyhow::Result<()> {
+    let ran = world.run(|pe| -> anyhow::Result<()> {
         pe.barrier_all()?;
         let mut bench = Bench::new(&pe, &shared, start.elapsed().as_secs_f64())?;
         for benchmark in benchmarks {
@@ -42,15 +42,20 @@ pub(crate) fn run(benchmarks: &[&Benchmark], options: &Options, common: &Common)
                 output.begin(benchmark.name);
             }
             bench.name = benchmark.name;
-            (benchmark.run)(&bench).map_err(|error| match error.is::<OptionError>() {
-                // It names the benchmark itself.
-                true => error,
-                false => error.context(benchmark.name),
+            (benchmark.run)(&bench).map_err(|error| {
+                // That one names the benchmark itself.
+                if error.is::<OptionError>() {
+                    error
+                } else {
+                    error.context(benchmark.name)
+                }
             })?;
         }
         Ok(())
-    })?;
+    });
+    // What was measured before an error is written all the same.
     output.finish()?;
+    ran?;
     let wrong = wrong_rows.into_inner();
     ensure!(wrong == 0, "{wrong} rows have wrong data: their value is nan");
     Ok(())

@@ -43,7 +43,7 @@ where
         Some(other @ (Datatype::Fp16 | Datatype::Bf16)) => {
             return Err(OptionError::Width {
                 bench: b.name.to_owned(),
-                datatype: name(other),
+                datatype: name(&other),
             }
             .into());
         }
@@ -76,13 +76,20 @@ where
     let moves = b.pe.id() == 0 || (both && b.pe.id() == 1);
     let seconds = b.seconds(windows as u32..=u32::MAX, |iters| -> Result<(), Error> {
         if moves {
-            let (there, here) = (there.handle().cast::<T>(), here.handle().cast::<T>().slice(0..len as u64));
+            let (there, here) = (
+                there.handle().cast::<T>(),
+                here.handle().cast::<T>().slice(0..len as u64),
+            );
             launch!(b.pe, word_bw::<T, CALL><<<blocks, threads>>>(there, here, windows as u32, b.peer(), iters))?;
         }
         Ok(())
     })?;
     let filled = windows.min(b.options.iters.unwrap_or(u32::MAX) as usize) * words;
-    let has = if both { b.in_pair() } else { b.pe.id() == u32::from(!gets) };
+    let has = if both {
+        b.in_pair()
+    } else {
+        b.pe.id() == u32::from(!gets)
+    };
     let result = if gets { here.handle() } else { there.part(..filled)? };
     b.check_copy(has, result, b.peer(), words)?;
     let way = if both { "bidi_" } else { "" };

@@ -21,7 +21,10 @@ fn output(command: &mut Command) -> Output {
 /// What it printed; it must end well.
 fn stdout(arguments: &[&str]) -> String {
     let out = output(&mut perf(arguments));
-    let (text, errors) = (String::from_utf8(out.stdout), String::from_utf8_lossy(&out.stderr).into_owned());
+    let (text, errors) = (
+        String::from_utf8(out.stdout),
+        String::from_utf8_lossy(&out.stderr).into_owned(),
+    );
     assert!(out.status.success(), "{arguments:?}: {errors}");
     text.expect("text")
 }
@@ -34,13 +37,17 @@ fn folder(name: &str) -> PathBuf {
 
 /// Lines of CSV without comments and header.
 fn rows(text: &str) -> Vec<Vec<&str>> {
-    let lines = text.lines().filter(|line| !line.starts_with('#') && !line.starts_with("bench,"));
+    let lines = text
+        .lines()
+        .filter(|line| !line.starts_with('#') && !line.starts_with("bench,"));
     lines.map(|line| line.split(',').collect()).collect()
 }
 
 fn names() -> Vec<String> {
     let list = stdout(&["list"]);
-    list.lines().filter_map(|line| Some(line.split_whitespace().next()?.to_owned())).collect()
+    list.lines()
+        .filter_map(|line| Some(line.split_whitespace().next()?.to_owned()))
+        .collect()
 }
 
 #[test]
@@ -62,13 +69,25 @@ fn every_benchmark_has_rows_with_right_data() {
 
 /// Rows of `shared/peer/nvshmem_bench.cu`. Shapes and numbers of blocks are left out, those of the simulator are smaller.
 const PEER: [(&str, &str); 15] = [
-    ("init", "init_attr_to_barrier malloc_first malloc_again free_first free_again"),
-    ("put_bw", "block_gN_tN nbi_block_gN_tN bidi_block_gN_tN bidi_nbi_block_gN_tN"),
-    ("get_bw", "block_gN_tN nbi_block_gN_tN bidi_block_gN_tN bidi_nbi_block_gN_tN"),
+    (
+        "init",
+        "init_attr_to_barrier malloc_first malloc_again free_first free_again",
+    ),
+    (
+        "put_bw",
+        "block_gN_tN nbi_block_gN_tN bidi_block_gN_tN bidi_nbi_block_gN_tN",
+    ),
+    (
+        "get_bw",
+        "block_gN_tN nbi_block_gN_tN bidi_block_gN_tN bidi_nbi_block_gN_tN",
+    ),
     ("p_pingpong", "thread"),
     ("signal_pingpong", "thread"),
     ("put_signal_pingpong", "thread warp block"),
-    ("put_latency", "putmem_quiet_thread putmem_quiet_warp putmem_quiet_block"),
+    (
+        "put_latency",
+        "putmem_quiet_thread putmem_quiet_warp putmem_quiet_block",
+    ),
     ("get_latency", "g_thread getmem_thread getmem_warp getmem_block"),
     (
         "amo",
@@ -133,11 +152,14 @@ fn formats_agree_and_say_that_they_are_simulated() {
     let csv = std::fs::read_to_string(csv).expect("CSV");
     let json: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(json).expect("JSON")).expect("JSON that parses");
-    assert!(json["simulated"] == true && json["note"].is_string() && json["pes"] == 2, "{json}");
+    assert!(
+        json["simulated"] == true && json["note"].is_string() && json["pes"] == 2,
+        "{json}"
+    );
     let (from_csv, from_json) = (rows(&csv), json["rows"].as_array().expect("rows"));
     assert_eq!((from_csv.len(), from_json.len()), (3, 3));
     for (csv, json) in from_csv.iter().zip(from_json) {
-        assert!(json["variant"] == csv[1] && json["bytes"].to_string() == csv[2] && json["value"].is_null());
+        assert!(json["variant"] == csv[1] && json["bytes"].as_u64() == csv[2].parse().ok() && json["value"].is_null());
         assert!(table.contains(csv[1]), "{table}");
     }
 }
@@ -145,11 +167,17 @@ fn formats_agree_and_say_that_they_are_simulated() {
 #[test]
 fn a_kernel_without_its_fence_is_seen() {
     let source = include_str!("../src/kernels/pingpongs.rs");
-    let fence = source.lines().position(|line| line.contains("shmem::fence(tile)")).expect("a fence") + 1;
+    let fence = source
+        .lines()
+        .position(|line| line.contains("shmem::fence(tile)"))
+        .expect("a fence")
+        + 1;
     let place = format!("perf/src/kernels/pingpongs.rs:{fence}:9");
     let seen = (0..36).any(|seed: u32| {
         let mut command = perf(&["--backend", "sim", "--pes", "2", "put_pingpong"]);
-        command.env("SHMEM_SIM_SKIP", &place).env("SHMEM_SIM_SEED", seed.to_string());
+        command
+            .env("SHMEM_SIM_SKIP", &place)
+            .env("SHMEM_SIM_SEED", seed.to_string());
         let out = output(&mut command);
         !out.status.success() && String::from_utf8_lossy(&out.stderr).contains("call fence")
     });
@@ -165,24 +193,39 @@ fn one_pe_is_not_enough() {
 #[test]
 fn bad_arguments_say_what_to_do() {
     for (arguments, advice) in [
-        ("put_bw -s block", "put_bw has no use for -s: it takes -b -e -f -n -w -r -c -t --bidir"),
+        (
+            "put_bw -s block",
+            "put_bw has no use for -s: it takes -b -e -f -n -w -r -c -t --bidir",
+        ),
         ("put_bw -d float", "put_bw has no use for -d"),
         ("all -c 4", "all has no use for -c: it takes -b -e -f -n -w -r"),
         ("init -b 8", "init has no use for -b: it takes none of these options"),
         ("put_bw -b 1M -e 1K", "-b 1048576 is more than -e 1024"),
         ("put_bw -b 2M", "-b 2097152 is more than -e 1024"),
-        ("put_bw -b 6", "-b 6: put_bw moves elements of 4 bytes, so give a multiple of 4, not 0"),
+        (
+            "put_bw -b 6",
+            "-b 6: put_bw moves elements of 4 bytes, so give a multiple of 4, not 0",
+        ),
         ("put_bw -e 0", "-e 0: put_bw moves elements of 4 bytes"),
-        ("reduction -d double -b 12", "-b 12: reduction moves elements of 8 bytes"),
+        (
+            "reduction -d double -b 12",
+            "-b 12: reduction moves elements of 8 bytes",
+        ),
         ("put_bw -b 3X", "a size is a number of bytes, with K, M or G after it"),
         ("put_bw -b 99999999999G", "a size is a number of bytes"),
         ("put_bw -f 1", "invalid value '1' for '--step"),
         ("put_bw -n 0", "invalid value '0' for '--iters"),
         ("put_bw -t 2000", "-t 2000: put_bw takes 1 to 1024 threads per block"),
         ("put_bw -t 0", "-t 0: put_bw takes 1 to 1024 threads per block"),
-        ("put_latency -s warp -t 64", "-t 64: a warp takes 1 to 32 threads per block"),
+        (
+            "put_latency -s warp -t 64",
+            "-t 64: a warp takes 1 to 32 threads per block",
+        ),
         ("barrier -s grid", "-s grid: barrier takes thread, warp, block"),
-        ("reduction -d bf16 -o max", "-d bf16 -o max -s any: reduction has no kernel for it; there are float sum thread"),
+        (
+            "reduction -d bf16 -o max",
+            "-d bf16 -o max -s any: reduction has no kernel for it; there are float sum thread",
+        ),
         ("reduction -d float -o xor", "has no kernel for it"),
         ("p_bw -d bf16", "-d bf16: p_bw moves words of 4 or 8 bytes"),
         ("atomic_pingpong -a or", "-a or: its values do not rise"),
@@ -207,17 +250,26 @@ fn options_of_perftests_choose_what_is_measured() {
             "put_bw,bidi_block_g3_t96,4096 put_bw,bidi_nbi_block_g3_t96,4096 put_bw,bidi_block_g3_t96,16384 \
              put_bw,bidi_nbi_block_g3_t96,16384",
         ),
-        ("shmem_p_bw -d float -e 36 -b 12 -f 3 -c 1 -t 32", "p_bw,32_g1_t32,12 p_bw,32_g1_t32,36"),
+        (
+            "shmem_p_bw -d float -e 36 -b 12 -f 3 -c 1 -t 32",
+            "p_bw,32_g1_t32,12 p_bw,32_g1_t32,36",
+        ),
         ("sync_latency -s warp", "barrier,sync_all_warp,0"),
         ("put_pingpong -s thread -e 100 -b 100", "put_pingpong,thread,100"),
         ("atomic_latency -a fetch_xor", "amo,fetch_xor_latency,8"),
-        ("atomic_bw -a and -c 2 -t 33", "amo,and_rate_g2_t33_same,8 amo,and_rate_g2_t33_spread,8"),
+        (
+            "atomic_bw -a and -c 2 -t 33",
+            "amo,and_rate_g2_t33_same,8 amo,and_rate_g2_t33_spread,8",
+        ),
         (
             "reduction_latency -d int32 -o xor -b 64 -e 64 -t 32",
             "coll_device,xor_reduce_int32_block,64 coll_device,xor_reduce_int32_block_packets,64 \
              coll_device,xor_reduce_int32_block_one_shot,64 coll_device,xor_reduce_int32_block_two_shot,64",
         ),
-        ("reducescatter -s grid -c 3 -b 64 -e 64", "coll_device,sum_reducescatter_float_grid_g3_t64,64"),
+        (
+            "reducescatter -s grid -c 3 -b 64 -e 64",
+            "coll_device,sum_reducescatter_float_grid_g3_t64,64",
+        ),
     ] {
         let mut words = vec!["--backend", "sim", "--pes", "3", "--format", "csv"];
         words.extend(arguments.split(' '));
@@ -231,7 +283,16 @@ fn options_of_perftests_choose_what_is_measured() {
 #[test]
 fn reductions_of_each_type_are_right() {
     for options in [
-        "-o prod", "-o min", "-o max", "-d int32", "-d int32 -o and", "-o or", "-o xor", "-d int64", "-d double", "-d fp16",
+        "-o prod",
+        "-o min",
+        "-o max",
+        "-d int32",
+        "-d int32 -o and",
+        "-o or",
+        "-o xor",
+        "-d int64",
+        "-d double",
+        "-d fp16",
         "-d bf16",
     ] {
         for bench in ["reduction", "reducescatter"] {
@@ -285,19 +346,32 @@ fn compare_leaves_out_no_row_of_a_peer() {
         std::fs::write(folder.join(name), text).expect("a file");
     }
     let mut command = perf(&["compare", "ours.csv", "nvshmem.csv", "torch.txt", "-o", "table.csv"]);
-    command.args(["--date", "2026-11-30", "--plot", "plots"]).current_dir(&folder);
+    command
+        .args(["--date", "2026-11-30", "--plot", "plots"])
+        .current_dir(&folder);
     let out = output(&mut command);
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     let table = std::fs::read_to_string(folder.join("table.csv")).expect("a table");
     assert_eq!(table, TABLE);
     let summary = String::from_utf8_lossy(&out.stdout);
-    assert!(summary.contains("ours/peer 0.500") && summary.contains("5 rows compared, ours is behind in the 2"), "{summary}");
-    assert!(String::from_utf8_lossy(&out.stderr).contains("no row of ours for copy_engine,cudaMemcpyPeerAsync,268435456"));
+    assert!(
+        summary.contains("ours/peer 0.500") && summary.contains("5 rows compared, ours is behind in the 2"),
+        "{summary}"
+    );
+    assert!(
+        String::from_utf8_lossy(&out.stderr).contains("no row of ours for copy_engine,cudaMemcpyPeerAsync,268435456")
+    );
     let plot = std::fs::read_to_string(folder.join("plots/put_bw_block.svg")).expect("a plot");
-    assert!(plot.contains("block_g8_t1024, nvshmem") && plot.contains("GB/s") && plot.contains("16K"), "{plot}");
+    assert!(
+        plot.contains("block_g8_t1024, nvshmem") && plot.contains("GB/s") && plot.contains("16K"),
+        "{plot}"
+    );
     // Rows of the simulator compare with nothing.
     let simulated = stdout(&["--backend", "sim", "--pes", "2", "barrier"]);
     std::fs::write(folder.join("simulated.csv"), simulated).expect("a file");
     let out = output(perf(&["compare", "simulated.csv", "nvshmem.csv"]).current_dir(&folder));
-    assert!(String::from_utf8_lossy(&out.stderr).contains("the simulator's rows have none"), "{out:?}");
+    assert!(
+        String::from_utf8_lossy(&out.stderr).contains("the simulator's rows have none"),
+        "{out:?}"
+    );
 }

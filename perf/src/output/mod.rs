@@ -16,8 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 /// What stands in every output of the simulator.
-pub(crate) const NO_FIGURES: &str =
-    "simulator: a row says that its benchmark ran (nan: with wrong data); there are no times, which would say nothing of GPUs";
+pub(crate) const NO_FIGURES: &str = "simulator: a row says that its benchmark ran (nan: with wrong data); there are no times, which would say nothing of GPUs";
 
 /// What is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -92,7 +91,10 @@ impl Output {
         let first = rows.is_empty();
         self.bar.suspend(|| match self.format {
             Format::Table => table::print(&self.about, first, &row, self.peer_of(&row)),
-            Format::Csv => print!("{}", csv::text(&self.about, first, &row, self.peer_of(&row), self.with_peers())),
+            Format::Csv => print!(
+                "{}",
+                csv::text(&self.about, first, &row, self.peer_of(&row), self.with_peers())
+            ),
             Format::Json => {}
         });
         rows.push(row);
@@ -104,7 +106,10 @@ impl Output {
 
     /// The first peer's row of the same thing.
     fn peer_of(&self, row: &Row) -> Option<&PeerRow> {
-        self.peers.iter().flat_map(|peer| &peer.rows).find(|theirs| theirs.row.is(row))
+        self.peers
+            .iter()
+            .flat_map(|peer| &peer.rows)
+            .find(|theirs| theirs.row.is(row))
     }
 
     /// Writes what is written at the end.
@@ -121,9 +126,9 @@ impl Output {
             write(file, &json::text(&self.about, &rows, &self.peers)?)?;
         }
         if let Some(file) = &self.csv {
-            let lines = (0..).zip(rows.iter()).map(|(i, row)| {
-                csv::text(&self.about, i == 0, row, self.peer_of(row), self.with_peers())
-            });
+            let lines = (0..)
+                .zip(rows.iter())
+                .map(|(i, row)| csv::text(&self.about, i == 0, row, self.peer_of(row), self.with_peers()));
             write(file, &lines.collect::<String>())?;
         }
         if let Some(folder) = &self.plot {

@@ -32,7 +32,11 @@ pub(crate) fn draw(folder: &Path, ours: &[Row], peers: &[Peer]) -> anyhow::Resul
 
 fn plots(ours: &[Row], peers: &[Peer]) -> BTreeMap<String, Plot> {
     let mut plots = BTreeMap::<String, Plot>::new();
-    let point = |row: &Row| row.value.filter(|value| value.is_finite()).map(|value| (row.bytes as f64, value));
+    let point = |row: &Row| {
+        row.value
+            .filter(|value| value.is_finite())
+            .map(|value| (row.bytes as f64, value))
+    };
     for row in ours {
         let Some(at) = point(row) else { continue };
         let plot = plots.entry(group(row)).or_default();

@@ -19,7 +19,10 @@ pub(super) fn print(about: &About, first: bool, row: &Row, peer: Option<&PeerRow
         bench, variant, unit, ..
     } = row;
     let figure = row.value.map_or_else(String::new, digits);
-    println!("{bench:20} {variant:42} {:>8} {figure:>12} {unit:9}{beside}", size(row.bytes));
+    println!(
+        "{bench:20} {variant:42} {:>8} {figure:>12} {unit:9}{beside}",
+        size(row.bytes)
+    );
 }
 
 /// Bytes in units of 1024, where they are whole.

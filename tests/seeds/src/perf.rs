@@ -2,15 +2,17 @@
 
 use crate::Check;
 use anyhow::ensure;
+use shmem::collective::Sum;
 use shmem::prelude::*;
 use shmem_host::{Pe, collective_launch, launch};
-use shmem::collective::Sum;
 use shmem_perf::collectives::{kind, moves as collectives};
 use shmem_perf::data::{Expect, check, fill, rule};
 use shmem_perf::reductions::{reduce_scatters, reduces};
 use shmem_perf::{amo, atomic_latency, atomic_pingpong, atomic_rate, g_chain, order, p_then, word, word_bw};
 use shmem_perf::{bandwidth, barriers, call, get_by_block, get_by_thread, p_pingpong, packet_pingpong, post};
-use shmem_perf::{put_pingpong_by_block, put_quiet_by_warp, put_signal_by_block, put_signal_by_thread, signal_pingpong};
+use shmem_perf::{
+    put_pingpong_by_block, put_quiet_by_warp, put_signal_by_block, put_signal_by_thread, signal_pingpong,
+};
 
 pub(crate) const PROGRAMS: [(&str, &[u32], Check); 11] = [
     ("perf/bandwidth", &[2, 3], bandwidths),
@@ -161,8 +163,15 @@ fn words(pe: &Pe) -> anyhow::Result<()> {
     let (there, here) = (pe.alloc::<u32>(2 * 70)?, pe.alloc::<u32>(70)?);
     // What is not reached by load and store has no ptr.
     let reached = pe.node().n_pes() == pe.n();
-    for call in [word::P, word::G, word::ST].into_iter().filter(|call| reached || *call != word::ST) {
-        let (from, to) = if call == word::G { (&there, &here) } else { (&here, &there) };
+    for call in [word::P, word::G, word::ST]
+        .into_iter()
+        .filter(|call| reached || *call != word::ST)
+    {
+        let (from, to) = if call == word::G {
+            (&there, &here)
+        } else {
+            (&here, &there)
+        };
         from.write(&(0..from.len()).map(|i| (i % 70) as u32 + call).collect::<Vec<_>>())?;
         pe.barrier_all()?;
         if pe.id() == 0 {
@@ -195,7 +204,11 @@ fn atomics(pe: &Pe) -> anyhow::Result<()> {
     if pe.id() == 1 {
         let mut expected = vec![3; 64];
         expected[0] = 3 + 64;
-        ensure!(words.to_vec()?[..64] == expected && words.read(64)? == 7, "{:?}", words.to_vec()?);
+        ensure!(
+            words.to_vec()?[..64] == expected && words.read(64)? == 7,
+            "{:?}",
+            words.to_vec()?
+        );
     }
     pe.barrier_all()?;
     for (base, op) in [(0, amo::XOR), (3, amo::COMPARE_SWAP), (6, amo::FETCH_INC)] {
