@@ -289,8 +289,60 @@ impl<'a> Bench<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Sweep, steps};
+    use super::{Bench, Shared, Sweep, steps};
+    use crate::options::Options;
+    use crate::row::Row;
     use crate::{collective, copy_engine, on_stream, pingpong, rma_bw};
+    use shmem_host::{Backend, World};
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// The row of data in which the last element of PE 1's is wrong.
+    fn wrong_row(verify: bool) -> anyhow::Result<(Row, u32)> {
+        let options = Options {
+            verify,
+            ..Options::default()
+        };
+        let (rows, wrong_rows) = (Mutex::<Vec<Row>>::default(), AtomicU32::new(0));
+        let shared = Shared {
+            options: &options,
+            print: &|row: Row| rows.lock().expect("no panic").push(row),
+            wrong_rows: &wrong_rows,
+        };
+        let world = World::builder().backend(Backend::Sim).pes(2).build()?;
+        world.run(|pe| -> anyhow::Result<()> {
+            let bench = Bench::new(&pe, &shared, 0.0)?;
+            let x = pe.alloc::<u32>(300)?;
+            bench.fill(x.handle(), 100)?;
+            if pe.id() == 1 {
+                x.write_at(299, &[x.read(299)? + 1])?;
+            }
+            bench.check_copy(true, x.handle(), pe.id(), 100)?;
+            bench.row("bench", "variant", 1200, 1.0, "us");
+            // It was said once.
+            bench.check_copy(pe.id() == 0, x.handle(), 0, 100)?;
+            bench.row("bench", "next", 1200, 1.0, "us");
+            Ok(())
+        })?;
+        let mut rows = rows.into_inner().expect("no panic");
+        assert!(
+            rows.len() == 2 && rows[1].value.is_none(),
+            "PE 0 alone reports: {rows:?}"
+        );
+        Ok((rows.swap_remove(0), wrong_rows.load(Ordering::Relaxed)))
+    }
+
+    #[test]
+    fn one_wrong_element_makes_the_row_nan() -> anyhow::Result<()> {
+        let (row, wrong) = wrong_row(true)?;
+        assert!(row.value.is_some_and(f64::is_nan) && wrong == 1, "{row:?}");
+        let (row, wrong) = wrong_row(false)?;
+        assert!(
+            row.value.is_none() && wrong == 0,
+            "--no-verify looks at nothing: {row:?}"
+        );
+        Ok(())
+    }
 
     /// Sizes of the peer's rows, in KiB where they are not of 8 bytes.
     #[test]
