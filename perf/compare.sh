@@ -39,6 +39,8 @@ if [ -z "${NVSHMEM_BENCH:-}" ]; then
 fi
 peers=()
 failed=0
+# What an earlier run has left here is none of this one.
+rm -rf "$out"/{nvshmem.csv,torch.txt,shmem.csv,plots}
 
 echo "== NVSHMEM" >&2
 # Its exit status is 3 where a row is nan; the row says so itself.

@@ -1,13 +1,14 @@
 //! Device collectives of the world: alltoall, bcast, fcollect, reduction, reducescatter.
 
 use crate::bench::{Bench, Shape, Sweep};
+use crate::collective_data::{self, Call};
 use crate::options::{Datatype, OptionError, ReduceOp, Scope, name};
 use shmem::collective::{And, Max, Min, Or, Prod, Sum, Xor};
 use shmem::tile::{Block, Grid, Thread, Warp};
 use shmem::{Global, Kernel, SymSlice, bf16, f16};
 use shmem_host::{Error, SymBuf};
 use shmem_perf::collectives::{self, kind, moves};
-use shmem_perf::data::{self, Expect, Number, rule};
+use shmem_perf::data::{self, Expect, Number};
 use shmem_perf::reductions::{Operation, reduce_scatters, reduces};
 
 pub(crate) const SIZES: Sweep = Sweep {
@@ -28,72 +29,21 @@ const ALGORITHMS: [&str; 4] = ["", "_packets", "_one_shot", "_two_shot"];
 /// A kernel that makes one collective's calls: `dst`, `src`, algorithm, iterations.
 type Launch<'a, T> = &'a dyn Fn(Shape, &SymBuf<T>, &SymBuf<T>, u32, u32) -> Result<(), Error>;
 
-/// What a collective does with the data.
-#[derive(Clone, Copy)]
-enum Does {
-    Alltoall,
-    Bcast,
-    Fcollect,
-    Reduce(ReduceOp),
-    ReduceScatter(ReduceOp),
-}
-
-impl Does {
-    /// Parts of `bytes` that a PE's result has, and its source, among n.
-    fn parts(self, n: usize) -> (usize, usize) {
-        match self {
-            Self::Alltoall => (n, n),
-            Self::Fcollect => (n, 1),
-            Self::ReduceScatter(_) => (1, n),
-            Self::Bcast | Self::Reduce(_) => (1, 1),
-        }
-    }
-
-    fn expect(self, b: &Bench, len: usize) -> Expect {
-        let (me, len) = (b.pe.id(), len as u64);
-        let (rule, op, first) = match self {
-            Self::Alltoall => (rule::ALLTOALL, 0, 0),
-            Self::Bcast => (rule::COPY, 0, 0),
-            Self::Fcollect => (rule::FCOLLECT, 0, 0),
-            Self::Reduce(op) => (rule::REDUCE, op.number(), 0),
-            Self::ReduceScatter(op) => (rule::REDUCE, op.number(), u64::from(me) * len),
-        };
-        Expect {
-            rule,
-            op,
-            from: 0,
-            me,
-            n: b.pe.n(),
-            len,
-            first,
-        }
-    }
-
-    /// Whether the call has the algorithm for so many bytes.
-    fn has(self, algorithm: u32, bytes: usize, n: u32) -> bool {
-        match algorithm {
-            1 => bytes as u64 <= shmem::collective::room(n),
-            3 => matches!(self, Self::Bcast | Self::Reduce(_)),
-            _ => true,
-        }
-    }
-}
-
 pub(crate) fn alltoall(b: &Bench) -> anyhow::Result<()> {
-    moving::<{ kind::ALLTOALL }>(b, Does::Alltoall, "alltoall_int32")
+    moving::<{ kind::ALLTOALL }>(b, Call::Alltoall, "alltoall_int32")
 }
 
 pub(crate) fn bcast(b: &Bench) -> anyhow::Result<()> {
-    moving::<{ kind::BCAST }>(b, Does::Bcast, "broadcast_int32")
+    moving::<{ kind::BCAST }>(b, Call::Bcast, "broadcast_int32")
 }
 
 pub(crate) fn fcollect(b: &Bench) -> anyhow::Result<()> {
-    moving::<{ kind::FCOLLECT }>(b, Does::Fcollect, "fcollect_int32")
+    moving::<{ kind::FCOLLECT }>(b, Call::Fcollect, "fcollect_int32")
 }
 
 type Args<T> = (SymSlice<T>, SymSlice<T>, u32, u32);
 
-fn moving<const KIND: u32>(b: &Bench, does: Does, variant: &str) -> anyhow::Result<()>
+fn moving<const KIND: u32>(b: &Bench, call: Call, variant: &str) -> anyhow::Result<()>
 where
     moves<KIND, Thread>: Kernel<Args = Args<u32>>,
     moves<KIND, Warp>: Kernel<Args = Args<u32>>,
@@ -101,7 +51,7 @@ where
     moves<KIND, Grid>: Kernel<Args = Args<u32>>,
 {
     for scope in b.options.scopes(b.name, &SCOPES)? {
-        rows::<u32>(b, does, variant, scope, &|shape, dst, src, algorithm, n| {
+        rows::<u32>(b, call, variant, scope, &|shape, dst, src, algorithm, n| {
             let config = Bench::together(shape);
             match scope {
                 Scope::Thread => b.pe.launch(config, moves::<KIND, Thread>(dst, src, algorithm, n)),
@@ -193,7 +143,7 @@ where
     let variant = format!("{}_reduce_{}", name(&one.op), name(&one.datatype));
     rows::<T>(
         b,
-        Does::Reduce(one.op),
+        Call::Reduce(one.op),
         &variant,
         one.scope,
         &|shape, dst, src, algorithm, n| {
@@ -211,7 +161,7 @@ where
     let variant = format!("{}_reducescatter_{}", name(&one.op), name(&one.datatype));
     rows::<T>(
         b,
-        Does::ReduceScatter(one.op),
+        Call::ReduceScatter(one.op),
         &variant,
         one.scope,
         &|shape, dst, src, algorithm, n| {
@@ -223,8 +173,17 @@ where
     )
 }
 
+/// Whether the call has the algorithm for so many bytes.
+fn has(call: Call, algorithm: u32, bytes: usize, n: u32) -> bool {
+    match algorithm {
+        1 => bytes as u64 <= shmem::collective::room(n),
+        3 => matches!(call, Call::Bcast | Call::Reduce(_)),
+        _ => true,
+    }
+}
+
 /// Rows of one scope, for each size: of the size's own choice, and of each algorithm where a block calls.
-fn rows<T: Number>(b: &Bench, does: Does, variant: &str, scope: Scope, launch: Launch<T>) -> anyhow::Result<()>
+fn rows<T: Number>(b: &Bench, call: Call, variant: &str, scope: Scope, launch: Launch<T>) -> anyhow::Result<()>
 where
     data::fill<T>: Kernel<Args = (SymSlice<T>, u32, u64)>,
     data::check<T>: Kernel<Args = (SymSlice<T>, Expect, Global<u32>)>,
@@ -245,19 +204,12 @@ where
     }
     for bytes in sizes {
         for (algorithm, algorithm_name) in (0..).zip(ALGORITHMS) {
-            let wanted = algorithm == 0 || (scope == Scope::Block && does.has(algorithm, bytes, b.pe.n()));
+            let wanted = algorithm == 0 || (scope == Scope::Block && has(call, algorithm, bytes, b.pe.n()));
             if bytes >= smallest && wanted {
                 let len = bytes / size_of::<T>();
-                let (to, from) = does.parts(b.pe.n() as usize);
-                let (dst, src) = (b.pe.alloc::<T>(to * len)?, b.pe.alloc::<T>(from * len)?);
-                let moved = if matches!(does, Does::Reduce(_) | Does::ReduceScatter(_)) {
-                    0
-                } else {
-                    from * len
-                };
-                b.fill(src.handle(), moved)?;
-                let seconds = b.seconds(2..=u32::MAX, |n| launch((blocks, threads), &dst, &src, algorithm, n))?;
-                b.check(true, dst.handle(), does.expect(b, len))?;
+                let seconds = collective_data::seconds(b, call, len, 2..=u32::MAX, |dst, src, n| {
+                    launch((blocks, threads), dst, src, algorithm, n)
+                })?;
                 b.us(
                     "coll_device",
                     &format!("{variant}_{scope_name}{algorithm_name}"),

@@ -1,6 +1,6 @@
 //! `shmem-perf compare`: one table of our rows and of the peers' rows of the same thing.
 
-use crate::output::{plot, today};
+use crate::output::{plot, size, today};
 use crate::peer::{Peer, PeerRow, read_rows};
 use crate::row::{Row, digits};
 use anyhow::{Context, ensure};
@@ -82,7 +82,7 @@ fn is_rate(unit: &str) -> bool {
     unit.ends_with("/s")
 }
 
-/// Prints where the peer is ahead, and how often.
+/// Prints each ratio, and marks those where the peer is ahead.
 fn summary(ours: &[Row], rows: &[&PeerRow]) {
     let (mut compared, mut behind) = (0, 0);
     for PeerRow { peer, row } in rows {
@@ -92,22 +92,12 @@ fn summary(ours: &[Row], rows: &[&PeerRow]) {
         };
         compared += 1;
         let ratio = mine / theirs;
-        let slower = if is_rate(&row.unit) { ratio < 1.0 } else { ratio > 1.0 };
-        if slower || !ratio.is_finite() {
-            behind += 1;
-            let Row {
-                bench,
-                variant,
-                bytes,
-                unit,
-                ..
-            } = row;
-            println!(
-                "{bench:20} {variant:36} {bytes:>10} ours {:>10} {peer} {:>10} {unit:6} ours/peer {ratio:.3}",
-                digits(mine),
-                digits(theirs)
-            );
-        }
+        let ahead = if is_rate(&row.unit) { ratio >= 1.0 } else { ratio <= 1.0 };
+        behind += usize::from(!ahead);
+        let (mark, bytes) = (if ahead { ' ' } else { '*' }, size(row.bytes));
+        let (bench, variant, unit) = (&row.bench, &row.variant, &row.unit);
+        let (mine, theirs) = (digits(mine), digits(theirs));
+        println!("{mark} {bench:20} {variant:32} {bytes:>6} {mine:>10} {theirs:>10} {unit:6} {ratio:6.3} {peer}");
     }
-    println!("{compared} rows compared, ours is behind in the {behind} above");
+    println!("ours, theirs, ours/theirs: {compared} rows, ours is behind in {behind} (*)");
 }

@@ -5,6 +5,7 @@ mod barrier;
 mod bench;
 mod cli;
 mod collective;
+mod collective_data;
 mod compare;
 mod copy_engine;
 mod init;

@@ -1,5 +1,5 @@
 //! Calls on a stream, without a kernel of one's own: `coll_stream` and the on-stream row of `copy_engine`. Each benchmark
-//! enqueues so many of its calls.
+//! enqueues so many of its calls. Collectives are measured by [`collective_data::seconds`](crate::collective_data::seconds).
 
 use crate::bench::{Bench, Sweep};
 use shmem_host::Error;

@@ -355,7 +355,7 @@ fn compare_leaves_out_no_row_of_a_peer() {
     assert_eq!(table, TABLE);
     let summary = String::from_utf8_lossy(&out.stdout);
     assert!(
-        summary.contains("ours/peer 0.500") && summary.contains("5 rows compared, ours is behind in the 2"),
+        summary.contains(" 0.500 nvshmem") && summary.contains("5 rows, ours is behind in 2 (*)"),
         "{summary}"
     );
     assert!(

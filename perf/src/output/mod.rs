@@ -147,6 +147,17 @@ pub(crate) fn today() -> String {
     time::OffsetDateTime::now_utc().date().to_string()
 }
 
+/// Bytes in units of 1024, where they are whole.
+pub(crate) fn size(bytes: u64) -> String {
+    match bytes {
+        0 => String::new(),
+        _ if bytes.is_multiple_of(1 << 30) => format!("{}G", bytes >> 30),
+        _ if bytes.is_multiple_of(1 << 20) => format!("{}M", bytes >> 20),
+        _ if bytes.is_multiple_of(1 << 10) => format!("{}K", bytes >> 10),
+        _ => bytes.to_string(),
+    }
+}
+
 /// Ours over theirs, where both have a figure.
 pub(crate) fn ratio(ours: &Row, theirs: &Row) -> Option<f64> {
     Some(ours.value? / theirs.value?)

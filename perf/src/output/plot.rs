@@ -1,6 +1,6 @@
 //! SVG plots of bandwidth and latency against size, with the peers' rows dashed in the same colours.
 
-use super::table::size;
+use super::size;
 use crate::peer::Peer;
 use crate::row::Row;
 use anyhow::Context;

@@ -1,6 +1,6 @@
 //! Rows for people, printed as they come.
 
-use super::{About, NO_FIGURES, ratio};
+use super::{About, NO_FIGURES, ratio, size};
 use crate::peer::PeerRow;
 use crate::row::{Row, digits};
 
@@ -23,15 +23,4 @@ pub(super) fn print(about: &About, first: bool, row: &Row, peer: Option<&PeerRow
         "{bench:20} {variant:42} {:>8} {figure:>12} {unit:9}{beside}",
         size(row.bytes)
     );
-}
-
-/// Bytes in units of 1024, where they are whole.
-pub(super) fn size(bytes: u64) -> String {
-    match bytes {
-        0 => String::new(),
-        _ if bytes.is_multiple_of(1 << 30) => format!("{}G", bytes >> 30),
-        _ if bytes.is_multiple_of(1 << 20) => format!("{}M", bytes >> 20),
-        _ if bytes.is_multiple_of(1 << 10) => format!("{}K", bytes >> 10),
-        _ => bytes.to_string(),
-    }
 }
