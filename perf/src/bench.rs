@@ -175,7 +175,8 @@ impl<'a> Bench<'a> {
                 // The first launch of a kernel is slow; the last of these is the warm-up.
                 for _ in 0..3 {
                     let once = took(iters)? / f64::from(iters);
-                    iters = ((length / once) as u32).clamp(least, most);
+                    // The events' clock may say 0 of a short run.
+                    iters = ((length / once.max(1e-8)) as u32).clamp(least, most);
                 }
                 took(self.options.warmup.unwrap_or(iters).max(1))?;
                 iters

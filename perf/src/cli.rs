@@ -6,6 +6,9 @@ use crate::{BENCHMARKS, Benchmark, compare, run};
 use clap::{Args, Command, FromArgMatches, ValueEnum, value_parser};
 use std::path::PathBuf;
 
+/// What `all` takes; a benchmark without a use for it leaves it out.
+const ALL: &[Takes] = &[Takes::Sizes, Takes::Iterations];
+
 /// What goes for every benchmark.
 #[derive(Args, Clone)]
 pub(crate) struct Common {
@@ -117,28 +120,47 @@ fn bytes(text: &str) -> Result<usize, String> {
         .ok_or_else(|| "a size is a number of bytes, with K, M or G after it for units of 1024, as in 64K".to_owned())
 }
 
+/// A subcommand with those of the options that it has a use for in its help. The others are refused later, with advice.
+fn subcommand(name: &'static str, about: &'static str, takes: &[Takes]) -> Command {
+    let options: [(Takes, &[&str]); 9] = [
+        (Takes::Sizes, &["begin", "end", "factor"]),
+        (Takes::Iterations, &["iters", "warmup", "repetitions"]),
+        (Takes::Ctas, &["ctas"]),
+        (Takes::Threads, &["threads"]),
+        (Takes::Datatype, &["datatype"]),
+        (Takes::ReduceOp, &["reduce_op"]),
+        (Takes::AtomicOp, &["atomic_op"]),
+        (Takes::Scope, &["scope"]),
+        (Takes::Bidir, &["bidir"]),
+    ];
+    let unused = options.into_iter().filter(|(kind, _)| !takes.contains(kind));
+    unused
+        .flat_map(|(_, names)| names)
+        .fold(BenchArgs::augment_args(Command::new(name)), |command, name| {
+            command.mut_arg(name, |option| option.hide(true))
+        })
+        .about(about)
+}
+
 fn command() -> Command {
+    let compare = compare::CompareArgs::augment_args(Command::new("compare"));
     let top = Command::new("shmem-perf")
-        .about(
-            "Benchmarks of puts, gets, signals, atomics, collectives and launches, beside those of NVSHMEM's perftests",
-        )
         .version(env!("CARGO_PKG_VERSION"))
         .subcommand_required(true)
         .arg_required_else_help(true)
         .max_term_width(120)
-        .subcommand(BenchArgs::augment_args(Command::new("all").about("Every benchmark")))
+        .subcommand(subcommand("all", "Every benchmark", ALL))
         .subcommand(Command::new("list").about("What there is"))
-        .subcommand(compare::CompareArgs::augment_args(
-            Command::new("compare").about("Puts results of ours and of peers into one table"),
-        ));
+        .subcommand(compare.about("Puts results of ours and of peers into one table"));
     let benchmark = |benchmark: &Benchmark| {
-        let command = BenchArgs::augment_args(Command::new(benchmark.name).about(benchmark.what));
+        let command = subcommand(benchmark.name, benchmark.what, benchmark.takes);
         match benchmark.perftest {
             "" => command,
             perftest => command.alias(perftest),
         }
     };
     Common::augment_args(top.subcommands(BENCHMARKS.iter().map(benchmark)))
+        .about("Benchmarks of puts, gets, signals, atomics, collectives and launches, with those of NVSHMEM's perftests among them")
 }
 
 pub(crate) fn main() -> anyhow::Result<()> {
@@ -179,7 +201,7 @@ pub(crate) fn main() -> anyhow::Result<()> {
     };
     let (benchmarks, takes): (Vec<_>, &[Takes]) = match BENCHMARKS.iter().find(|one| one.name == name) {
         Some(one) => (vec![one], one.takes),
-        None => (BENCHMARKS.iter().collect(), &[Takes::Sizes, Takes::Iterations]),
+        None => (BENCHMARKS.iter().collect(), ALL),
     };
     options.check(name, takes)?;
     common.to_environment();
