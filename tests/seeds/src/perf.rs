@@ -211,7 +211,12 @@ fn atomics(pe: &Pe) -> anyhow::Result<()> {
         );
     }
     pe.barrier_all()?;
-    for (base, op) in [(0, amo::XOR), (3, amo::COMPARE_SWAP), (6, amo::FETCH_INC)] {
+    for (base, op) in [
+        (0, amo::XOR),
+        (3, amo::COMPARE_SWAP),
+        (6, amo::FETCH_INC),
+        (9, amo::SET),
+    ] {
         if pe.id() < 2 {
             launch!(pe, atomic_pingpong<<<1, 1>>>(op, ball, base, 3))?;
         }
