@@ -7,9 +7,9 @@ use shmem::collective::{And, Max, Min, Or, Prod, Sum, Xor};
 use shmem::tile::{Block, Grid, Thread, Warp};
 use shmem::{Global, Kernel, SymSlice, bf16, f16};
 use shmem_host::{Error, SymBuf};
-use shmem_perf::collectives::{self, kind, moves};
+use shmem_perf::collectives::{self, kind, moves, moves_by};
 use shmem_perf::data::{self, Expect, Number};
-use shmem_perf::reductions::{Operation, reduce_scatters, reduces};
+use shmem_perf::reductions::{Operation, reduce_scatters, reduce_scatters_by, reduces, reduces_by};
 
 pub(crate) const SIZES: Sweep = Sweep {
     begin: 8,
@@ -23,11 +23,11 @@ const BY_A_THREAD: usize = 4 << 10;
 const GRID: (usize, u32) = (32 << 10, 32);
 const GRID_SIMULATED: (usize, u32) = (256, 2);
 const SCOPES: [Scope; 4] = [Scope::Thread, Scope::Warp, Scope::Block, Scope::Grid];
-/// Names of algorithms, by the number that kernels know them by. 0: the size's own choice.
-const ALGORITHMS: [&str; 4] = ["", "_packets", "_one_shot", "_two_shot"];
+/// Names of algorithms, and the numbers that kernels know them by.
+const ALGORITHMS: [(u32, &str); 3] = [(1, "packets"), (2, "one_shot"), (3, "two_shot")];
 
-/// A kernel that makes one collective's calls: `dst`, `src`, algorithm, iterations.
-type Launch<'a, T> = &'a dyn Fn(Shape, &SymBuf<T>, &SymBuf<T>, u32, u32) -> Result<(), Error>;
+/// Launches a kernel that makes one collective's calls: `dst`, `src`, iterations.
+type Launch<'a, T> = &'a dyn Fn(Shape, &SymBuf<T>, &SymBuf<T>, u32) -> Result<(), Error>;
 
 pub(crate) fn alltoall(b: &Bench) -> anyhow::Result<()> {
     moving::<{ kind::ALLTOALL }>(b, Call::Alltoall, "alltoall_int32")
@@ -41,7 +41,7 @@ pub(crate) fn fcollect(b: &Bench) -> anyhow::Result<()> {
     moving::<{ kind::FCOLLECT }>(b, Call::Fcollect, "fcollect_int32")
 }
 
-type Args<T> = (SymSlice<T>, SymSlice<T>, u32, u32);
+type Args<T> = (SymSlice<T>, SymSlice<T>, u32);
 
 fn moving<const KIND: u32>(b: &Bench, call: Call, variant: &str) -> anyhow::Result<()>
 where
@@ -49,16 +49,23 @@ where
     moves<KIND, Warp>: Kernel<Args = Args<u32>>,
     moves<KIND, Block>: Kernel<Args = Args<u32>>,
     moves<KIND, Grid>: Kernel<Args = Args<u32>>,
+    moves_by<KIND>: Kernel<Args = (SymSlice<u32>, SymSlice<u32>, u32, u32)>,
 {
-    for scope in b.options.scopes(b.name, &SCOPES)? {
-        rows::<u32>(b, call, variant, scope, &|shape, dst, src, algorithm, n| {
+    let scopes = b.options.scopes(b.name, &SCOPES)?;
+    for &scope in &scopes {
+        rows::<u32>(b, call, variant, scope, &|shape, dst, src, n| {
             let config = Bench::together(shape);
             match scope {
-                Scope::Thread => b.pe.launch(config, moves::<KIND, Thread>(dst, src, algorithm, n)),
-                Scope::Warp => b.pe.launch(config, moves::<KIND, Warp>(dst, src, algorithm, n)),
-                Scope::Block => b.pe.launch(config, moves::<KIND, Block>(dst, src, algorithm, n)),
-                Scope::Grid | Scope::All => b.pe.launch(config, moves::<KIND, Grid>(dst, src, algorithm, n)),
+                Scope::Thread => b.pe.launch(config, moves::<KIND, Thread>(dst, src, n)),
+                Scope::Warp => b.pe.launch(config, moves::<KIND, Warp>(dst, src, n)),
+                Scope::Block => b.pe.launch(config, moves::<KIND, Block>(dst, src, n)),
+                Scope::Grid | Scope::All => b.pe.launch(config, moves::<KIND, Grid>(dst, src, n)),
             }
+        })?;
+    }
+    if scopes.contains(&Scope::Block) {
+        by_algorithm::<u32>(b, call, variant, &|algorithm, shape, dst, src, n| {
+            b.pe.launch(Bench::together(shape), moves_by::<KIND>(dst, src, algorithm, n))
         })?;
     }
     Ok(())
@@ -101,12 +108,47 @@ const REDUCTIONS: &[Reduction] = reductions! {
     bf16 Sum = Bf16 Block;
 };
 
+impl Reduction {
+    /// Whether there is a kernel of it by each algorithm as well.
+    fn has_algorithms(&self) -> bool {
+        (self.datatype, self.op, self.scope) == (Datatype::Float, ReduceOp::Sum, Scope::Block)
+    }
+
+    /// The row's name, up to the scope.
+    fn variant(&self, call: &str) -> String {
+        format!("{}_{call}_{}", name(&self.op), name(&self.datatype))
+    }
+}
+
 pub(crate) fn reduction(b: &Bench) -> anyhow::Result<()> {
-    chosen(b)?.into_iter().try_for_each(|one| (one.reduce)(b, one))
+    for one in chosen(b)? {
+        (one.reduce)(b, one)?;
+        if one.has_algorithms() {
+            let call = Call::Reduce(one.op);
+            by_algorithm::<f32>(b, call, &one.variant("reduce"), &|algorithm, shape, dst, src, n| {
+                b.pe.launch(Bench::together(shape), reduces_by(dst, src, algorithm, n))
+            })?;
+        }
+    }
+    Ok(())
 }
 
 pub(crate) fn reducescatter(b: &Bench) -> anyhow::Result<()> {
-    chosen(b)?.into_iter().try_for_each(|one| (one.scatter)(b, one))
+    for one in chosen(b)? {
+        (one.scatter)(b, one)?;
+        if one.has_algorithms() {
+            let call = Call::ReduceScatter(one.op);
+            by_algorithm::<f32>(
+                b,
+                call,
+                &one.variant("reducescatter"),
+                &|algorithm, shape, dst, src, n| {
+                    b.pe.launch(Bench::together(shape), reduce_scatters_by(dst, src, algorithm, n))
+                },
+            )?;
+        }
+    }
+    Ok(())
 }
 
 /// Those that the options ask for: where they say nothing, the float sum by each scope.
@@ -140,16 +182,10 @@ where
     data::fill<T>: Kernel<Args = (SymSlice<T>, u32, u64)>,
     data::check<T>: Kernel<Args = (SymSlice<T>, Expect, Global<u32>)>,
 {
-    let variant = format!("{}_reduce_{}", name(&one.op), name(&one.datatype));
-    rows::<T>(
-        b,
-        Call::Reduce(one.op),
-        &variant,
-        one.scope,
-        &|shape, dst, src, algorithm, n| {
-            b.pe.launch(Bench::together(shape), reduces::<T, O, S>(dst, src, algorithm, n))
-        },
-    )
+    let call = Call::Reduce(one.op);
+    rows::<T>(b, call, &one.variant("reduce"), one.scope, &|shape, dst, src, n| {
+        b.pe.launch(Bench::together(shape), reduces::<T, O, S>(dst, src, n))
+    })
 }
 
 fn scatter<T: Number, O: Operation<T>, S: collectives::Scope>(b: &Bench, one: &Reduction) -> anyhow::Result<()>
@@ -158,17 +194,14 @@ where
     data::fill<T>: Kernel<Args = (SymSlice<T>, u32, u64)>,
     data::check<T>: Kernel<Args = (SymSlice<T>, Expect, Global<u32>)>,
 {
-    let variant = format!("{}_reducescatter_{}", name(&one.op), name(&one.datatype));
+    let call = Call::ReduceScatter(one.op);
     rows::<T>(
         b,
-        Call::ReduceScatter(one.op),
-        &variant,
+        call,
+        &one.variant("reducescatter"),
         one.scope,
-        &|shape, dst, src, algorithm, n| {
-            b.pe.launch(
-                Bench::together(shape),
-                reduce_scatters::<T, O, S>(dst, src, algorithm, n),
-            )
+        &|shape, dst, src, n| {
+            b.pe.launch(Bench::together(shape), reduce_scatters::<T, O, S>(dst, src, n))
         },
     )
 }
@@ -182,7 +215,7 @@ fn has(call: Call, algorithm: u32, bytes: usize, n: u32) -> bool {
     }
 }
 
-/// Rows of one scope, for each size: of the size's own choice, and of each algorithm where a block calls.
+/// Rows of one scope, for each size.
 fn rows<T: Number>(b: &Bench, call: Call, variant: &str, scope: Scope, launch: Launch<T>) -> anyhow::Result<()>
 where
     data::fill<T>: Kernel<Args = (SymSlice<T>, u32, u64)>,
@@ -202,20 +235,35 @@ where
     if scope == Scope::Thread && b.options.end.is_none() {
         sizes.retain(|bytes| *bytes <= BY_A_THREAD);
     }
-    for bytes in sizes {
-        for (algorithm, algorithm_name) in (0..).zip(ALGORITHMS) {
-            let wanted = algorithm == 0 || (scope == Scope::Block && has(call, algorithm, bytes, b.pe.n()));
-            if bytes >= smallest && wanted {
+    for bytes in sizes.into_iter().filter(|bytes| *bytes >= smallest) {
+        let seconds = collective_data::seconds(b, call, bytes / size_of::<T>(), 2..=u32::MAX, |dst, src, n| {
+            launch((blocks, threads), dst, src, n)
+        })?;
+        b.us("coll_device", &format!("{variant}_{scope_name}"), bytes, seconds);
+    }
+    Ok(())
+}
+
+/// Rows of a block by each algorithm that the call has, for each size.
+fn by_algorithm<T: Number>(
+    b: &Bench,
+    call: Call,
+    variant: &str,
+    launch: &dyn Fn(u32, Shape, &SymBuf<T>, &SymBuf<T>, u32) -> Result<(), Error>,
+) -> anyhow::Result<()>
+where
+    data::fill<T>: Kernel<Args = (SymSlice<T>, u32, u64)>,
+    data::check<T>: Kernel<Args = (SymSlice<T>, Expect, Global<u32>)>,
+{
+    let shape = (1, b.threads_of(Scope::Block)?);
+    for bytes in b.sizes(SIZES, size_of::<T>())? {
+        for (algorithm, name) in ALGORITHMS {
+            if has(call, algorithm, bytes, b.pe.n()) {
                 let len = bytes / size_of::<T>();
                 let seconds = collective_data::seconds(b, call, len, 2..=u32::MAX, |dst, src, n| {
-                    launch((blocks, threads), dst, src, algorithm, n)
+                    launch(algorithm, shape, dst, src, n)
                 })?;
-                b.us(
-                    "coll_device",
-                    &format!("{variant}_{scope_name}{algorithm_name}"),
-                    bytes,
-                    seconds,
-                );
+                b.us("coll_device", &format!("{variant}_block_{name}"), bytes, seconds);
             }
         }
     }

@@ -263,8 +263,12 @@ fn options_of_perftests_choose_what_is_measured() {
         ),
         (
             "reduction_latency -d int32 -o xor -b 64 -e 64 -t 32",
-            "coll_device,xor_reduce_int32_block,64 coll_device,xor_reduce_int32_block_packets,64 \
-             coll_device,xor_reduce_int32_block_one_shot,64 coll_device,xor_reduce_int32_block_two_shot,64",
+            "coll_device,xor_reduce_int32_block,64",
+        ),
+        (
+            "bcast -s block -b 64 -e 64",
+            "coll_device,broadcast_int32_block,64 coll_device,broadcast_int32_block_packets,64 \
+             coll_device,broadcast_int32_block_one_shot,64 coll_device,broadcast_int32_block_two_shot,64",
         ),
         (
             "reducescatter -s grid -c 3 -b 64 -e 64",

@@ -50,15 +50,14 @@ impl Scope for Grid {
     }
 }
 
-/// By an algorithm: 1 packets, 2 one-shot, 3 two-shot; 0 leaves the choice to the size.
+/// By an algorithm: 1 packets, 2 one-shot, 3 two-shot.
 #[inline(always)]
 pub(super) fn by(all: Collective, algorithm: u32) -> Collective {
-    match algorithm {
-        0 => all,
-        1 => all.by(Algorithm::Packets),
-        2 => all.by(Algorithm::OneShot),
-        _ => all.by(Algorithm::TwoShot),
-    }
+    all.by(match algorithm {
+        1 => Algorithm::Packets,
+        2 => Algorithm::OneShot,
+        _ => Algorithm::TwoShot,
+    })
 }
 
 /// The same collective of the world, again and again.
@@ -68,14 +67,19 @@ pub(super) fn by(all: Collective, algorithm: u32) -> Collective {
     for<1, Thread>, for<1, Warp>, for<1, Block>, for<1, Grid>,
     for<2, Thread>, for<2, Warp>, for<2, Block>, for<2, Grid>
 )]
-pub fn moves<const KIND: u32, S: Scope>(
-    all: Collective,
-    dst: SymSlice<u32>,
-    src: SymSlice<u32>,
-    algorithm: u32,
-    iters: u32,
-) {
-    let (all, tile, world) = (by(all, algorithm), S::tile(all), shmem::world());
+pub fn moves<const KIND: u32, S: Scope>(all: Collective, dst: SymSlice<u32>, src: SymSlice<u32>, iters: u32) {
+    repeat::<KIND, _>(all, S::tile(all), dst, src, iters);
+}
+
+/// The same by a block, by the algorithm. A kernel of its own: the other one has no registers for what it does not choose.
+#[kernel(collective, max_block = 1024, for<0>, for<1>, for<2>)]
+pub fn moves_by<const KIND: u32>(all: Collective, dst: SymSlice<u32>, src: SymSlice<u32>, algorithm: u32, iters: u32) {
+    repeat::<KIND, _>(by(all, algorithm), Block, dst, src, iters);
+}
+
+#[inline(always)]
+fn repeat<const KIND: u32, G: Tile>(all: Collective, tile: G, dst: SymSlice<u32>, src: SymSlice<u32>, iters: u32) {
+    let world = shmem::world();
     for _ in 0..iters {
         match KIND {
             kind::ALLTOALL => all.alltoall(tile, world, dst, src),

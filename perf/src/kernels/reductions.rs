@@ -1,4 +1,5 @@
-//! Collectives that combine elements: the float sum by every scope, the other types and operations by a block.
+//! Collectives that combine elements: the float sum by every scope and each algorithm, the other types and operations by a
+//! block.
 
 use super::collectives::{Scope, by};
 use shmem::collective::{And, Max, Min, Or, Prod, ReduceOp, Sum, Xor};
@@ -32,10 +33,9 @@ pub fn reduces<T: KernelArg + Pod, O: Operation<T>, S: Scope>(
     all: Collective,
     dst: SymSlice<T>,
     src: SymSlice<T>,
-    algorithm: u32,
     iters: u32,
 ) {
-    let (all, tile) = (by(all, algorithm), S::tile(all));
+    let tile = S::tile(all);
     for _ in 0..iters {
         all.reduce(tile, shmem::world(), O::VALUE, dst, src);
     }
@@ -53,11 +53,26 @@ pub fn reduce_scatters<T: KernelArg + Pod, O: Operation<T>, S: Scope>(
     all: Collective,
     dst: SymSlice<T>,
     src: SymSlice<T>,
-    algorithm: u32,
     iters: u32,
 ) {
-    let (all, tile) = (by(all, algorithm), S::tile(all));
+    let tile = S::tile(all);
     for _ in 0..iters {
         all.reduce_scatter(tile, shmem::world(), O::VALUE, dst, src);
+    }
+}
+
+/// The float sum by a block, by the algorithm: 1 packets, 2 one-shot, 3 two-shot.
+#[kernel(collective, max_block = 1024)]
+pub fn reduces_by(all: Collective, dst: SymSlice<f32>, src: SymSlice<f32>, algorithm: u32, iters: u32) {
+    for _ in 0..iters {
+        by(all, algorithm).reduce(Block, shmem::world(), Sum, dst, src);
+    }
+}
+
+/// The same, each member its part.
+#[kernel(collective, max_block = 1024)]
+pub fn reduce_scatters_by(all: Collective, dst: SymSlice<f32>, src: SymSlice<f32>, algorithm: u32, iters: u32) {
+    for _ in 0..iters {
+        by(all, algorithm).reduce_scatter(Block, shmem::world(), Sum, dst, src);
     }
 }

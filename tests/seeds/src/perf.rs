@@ -7,7 +7,7 @@ use shmem::prelude::*;
 use shmem_host::{Pe, collective_launch, launch};
 use shmem_perf::collectives::{kind, moves as collectives};
 use shmem_perf::data::{Expect, check, fill, rule};
-use shmem_perf::reductions::{reduce_scatters, reduces};
+use shmem_perf::reductions::{reduce_scatters, reduces, reduces_by};
 use shmem_perf::{amo, atomic_latency, atomic_pingpong, atomic_rate, g_chain, order, p_then, word, word_bw};
 use shmem_perf::{bandwidth, barriers, call, get_by_block, get_by_thread, p_pingpong, packet_pingpong, post};
 use shmem_perf::{
@@ -131,18 +131,18 @@ fn world_barriers(pe: &Pe) -> anyhow::Result<()> {
     Ok(pe.barrier_all()?)
 }
 
-/// The sum by each algorithm, by a block and by a grid.
+/// The sum by the size's choice and by each algorithm, by a block and by a grid.
 fn sums(pe: &Pe) -> anyhow::Result<()> {
     let (dst, src) = (pe.alloc::<f32>(50)?, pe.alloc::<f32>(50)?);
     src.write(&[pe.id() as f32 + 1.0; 50])?;
-    for algorithm in 0..4 {
+    for algorithm in 0..5 {
         dst.write(&[0.0; 50])?;
         pe.barrier_all()?;
-        if algorithm % 2 == 0 {
-            collective_launch!(pe, reduces::<f32, Sum, Block><<<1, 32>>>(&dst, &src, algorithm, 3))?;
-        } else {
-            collective_launch!(pe, reduces::<f32, Sum, Grid><<<2, 32>>>(&dst, &src, algorithm, 3))?;
-        }
+        match algorithm {
+            0 => collective_launch!(pe, reduces::<f32, Sum, Block><<<1, 32>>>(&dst, &src, 3)),
+            4 => collective_launch!(pe, reduces::<f32, Sum, Grid><<<2, 32>>>(&dst, &src, 3)),
+            _ => collective_launch!(pe, reduces_by<<<1, 32>>>(&dst, &src, algorithm, 3)),
+        }?;
         let expected = (pe.n() * (pe.n() + 1) / 2) as f32;
         ensure!(dst.to_vec()? == [expected; 50], "algorithm {algorithm}");
     }
@@ -262,12 +262,12 @@ fn moved(pe: &Pe) -> anyhow::Result<()> {
     };
     wrong.write(&[0])?;
     launch!(pe, fill::<u32><<<2, 8>>>(&src, pe.id(), (n * 7) as u64))?;
-    collective_launch!(pe, collectives::<{ kind::ALLTOALL }, Block><<<1, 32>>>(&dst, &src, 0, 2))?;
+    collective_launch!(pe, collectives::<{ kind::ALLTOALL }, Block><<<1, 32>>>(&dst, &src, 2))?;
     launch!(pe, check::<u32><<<2, 8>>>(&dst, expect, &wrong))?;
     ensure!(wrong.read(0)? == 0, "alltoall: {} elements", wrong.read(0)?);
     let (dst, src) = (pe.alloc::<f32>(7)?, pe.alloc::<f32>(n * 7)?);
     launch!(pe, fill::<f32><<<2, 8>>>(&src, pe.id(), 0))?;
-    collective_launch!(pe, reduce_scatters::<f32, Sum, Block><<<1, 32>>>(&dst, &src, 0, 2))?;
+    collective_launch!(pe, reduce_scatters::<f32, Sum, Block><<<1, 32>>>(&dst, &src, 2))?;
     let expect = Expect {
         rule: rule::REDUCE,
         first: u64::from(pe.id()) * 7,
