@@ -1,4 +1,5 @@
 //! The library's own kernels: what calls on a stream launch. Users call them through `shmem_host::Stream`.
+pub mod collective;
 pub mod order;
 pub mod rma;
 pub mod signal;

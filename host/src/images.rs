@@ -166,34 +166,41 @@ impl Header {
 
 /// Names of the kernels in the text, in its order.
 pub(crate) fn entries(ptx: &str) -> impl Iterator<Item = &str> {
-    code_lines(ptx).filter_map(|line| {
-        let (_, rest) = line.split_once(".entry ")?;
-        rest.trim_start()
+    placed_entries(ptx).map(|(_, name)| name)
+}
+
+/// Likewise with their places. The text is searched and not taken line by line: it may be megabytes, and a World that starts waits for it.
+fn placed_entries(ptx: &str) -> impl Iterator<Item = (usize, &str)> {
+    ptx.match_indices(".entry ").filter_map(move |(at, found)| {
+        let start = ptx[..at].rfind('\n').map_or(0, |end| end + 1);
+        let rest = ptx[at + found.len()..].lines().next().unwrap_or_default();
+        let name = rest
+            .trim_start()
             .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '$'))
-            .next()
+            .next()?;
+        (!ptx[start..at].contains("//")).then_some((at, name))
     })
 }
 
 /// The lanes of the largest SubWarp that an entry uses, 1 where it uses none. The device side marks each use by a comment.
 /// What stands in a function may be called by any entry.
 pub(crate) fn tiles(ptx: &str) -> HashMap<String, u32> {
-    let (mut tiles, mut current, mut everywhere) = (HashMap::new(), None, 1);
-    for line in ptx.lines() {
-        let mark = line
-            .split_once("// shmem-tile ")
-            .and_then(|(_, n)| n.trim().parse::<u32>().ok());
-        if let Some(entry) = entries(line).next() {
-            current = Some(entry.to_owned());
-            tiles.insert(entry.to_owned(), 1);
-        } else if line.starts_with('}') {
-            current = None;
-        } else if let Some(lanes) = mark {
-            let slot = current
-                .as_ref()
-                .and_then(|entry| tiles.get_mut(entry))
-                .unwrap_or(&mut everywhere);
-            *slot = lanes.max(*slot);
-        }
+    let entries: Vec<_> = placed_entries(ptx).collect();
+    let ends: Vec<_> = ptx.match_indices("\n}").map(|(at, _)| at).collect();
+    let mut tiles: HashMap<_, _> = entries.iter().map(|(_, name)| ((*name).to_owned(), 1)).collect();
+    let mut everywhere = 1;
+    for (at, mark) in ptx.match_indices("// shmem-tile ") {
+        let number = ptx[at + mark.len()..].lines().next().unwrap_or_default();
+        let Ok(lanes) = number.trim().parse::<u32>() else {
+            continue;
+        };
+        let before = entries[..entries.partition_point(|(start, _)| *start < at)].last();
+        let ended = ends[..ends.partition_point(|end| *end < at)].last();
+        let slot = before
+            .filter(|(start, _)| ended.is_none_or(|end| end < start))
+            .and_then(|(_, name)| tiles.get_mut(*name))
+            .unwrap_or(&mut everywhere);
+        *slot = lanes.max(*slot);
     }
     for lanes in tiles.values_mut() {
         *lanes = everywhere.max(*lanes);

@@ -12,6 +12,7 @@
 //! | `stream` | [`Stream`]: order on one PE, barriers on a stream | `nvshmemx_barrier_all_on_stream` |
 //! | `processes`, `job`, `layout`, `fds`, `board`, `post`, `wire` | PEs in several processes | bootstrap |
 //! | `stream`, `on_stream` | [`Stream`]: order on one PE, communication on a stream | `nvshmemx_putmem_on_stream`, .. |
+//! | `stream_collective` | [`Stream`]: collectives on a stream | `nvshmemx_TYPE_sum_reduce_on_stream`, .. |
 //! | `graph` | [`Graph`]: a stream's work, recorded and replayed | |
 //! | `foreign` | streams and memory of other libraries | |
 //! | `info`, `thread_level`, `logging` | versions, settings, devices; which threads may call; log lines | `nvshmem-info` |
@@ -81,6 +82,7 @@ mod session;
 mod shared;
 mod site;
 mod stream;
+mod stream_collective;
 mod team;
 mod thread_level;
 mod wire;
@@ -111,6 +113,7 @@ pub use shmem_bootstrap::BootstrapError;
 pub use shmem_sim::Path as SimPath;
 pub use site::Site;
 pub use stream::Stream;
+pub use stream_collective::StreamReduce;
 pub use team::{Team, TeamError};
 pub use thread_level::{ThreadLevel, thread_level};
 pub use world::{Builder, World};

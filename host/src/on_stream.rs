@@ -13,9 +13,9 @@ use crate::session::Session;
 use crate::{Buf, Error, LaunchConfig, Stream, SymBuf};
 use shmem::signal::{Add, Set};
 use shmem::wait::{Condition, Eq, Ge, Gt, Le, Lt, Ne, Relation};
-use shmem::{Call, Counter, Global, IntoArg, Kernel, KernelArg, Pod, Region, Signal, SymSlice};
+use shmem::{Call, Counter, Global, IntoArg, Kernel, KernelArg, Pod, Region, Signal, SymSlice, bf16, f16};
 use shmem_device::rma::{Cut, LINE};
-use shmem_device::{order, rma, signal};
+use shmem_device::{collective, order, rma, signal};
 
 /// An operation on a stream that was refused. Nothing was enqueued, and the World stays usable.
 ///
@@ -58,6 +58,91 @@ pub enum StreamError {
         to: u32,
         /// How many there are.
         pes: u32,
+    },
+    /// Source and destination of a collective don't fit each other.
+    #[error(
+        "PE {pe}: {call} on a stream with {whole} elements on one side and {part} on the other, among {n} PEs: the one is {n} \
+         times as long as the other"
+    )]
+    Whole {
+        /// Who called.
+        pe: u32,
+        /// The operation.
+        call: &'static str,
+        /// Elements of the side that has a part for each member.
+        whole: u64,
+        /// Elements of the other.
+        part: u64,
+        /// Members of the team.
+        n: u32,
+    },
+    /// A length that can't be divided among the members.
+    #[error("PE {pe}: {call} on a stream of {len} elements among {n} PEs: give a multiple of {n}, a part for each")]
+    Parts {
+        /// Who called.
+        pe: u32,
+        /// The operation.
+        call: &'static str,
+        /// Elements.
+        len: u64,
+        /// Members of the team.
+        n: u32,
+    },
+    /// Lists that have not just one part for each member.
+    #[error(
+        "PE {pe}: {call} on a stream with {sends} parts to send and {receives} to receive among {n} PEs: give {n} of each, empty ones \
+         among them"
+    )]
+    Lists {
+        /// Who called.
+        pe: u32,
+        /// The operation.
+        call: &'static str,
+        /// Parts to send.
+        sends: u64,
+        /// Parts to receive.
+        receives: u64,
+        /// Members of the team.
+        n: u32,
+    },
+    /// The team has no such member.
+    #[error("PE {pe}: {call} on a stream names root {root} of a team of {n} PEs: give an index in the team, 0 to {}", n - 1)]
+    Root {
+        /// Who called.
+        pe: u32,
+        /// The operation.
+        call: &'static str,
+        /// The root's index.
+        root: u32,
+        /// Members of the team.
+        n: u32,
+    },
+    /// Source and destination overlap, and the call is not in place.
+    #[error(
+        "PE {pe}: {call} on a stream from offset {src} of the heap to {dst}, where source and destination overlap: keep them \
+         apart, or give the same place where the call may be in place"
+    )]
+    Overlap {
+        /// Who called.
+        pe: u32,
+        /// The operation.
+        call: &'static str,
+        /// Where the destination begins, in bytes.
+        dst: u64,
+        /// Where the source begins.
+        src: u64,
+    },
+    /// The team has no such slot.
+    #[error("PE {pe}: {call} on a stream at slot {slot} of a team: give 0 to {}", slots - 1)]
+    Slot {
+        /// Who called.
+        pe: u32,
+        /// The operation.
+        call: &'static str,
+        /// The slot.
+        slot: u32,
+        /// How many a team has.
+        slots: u32,
     },
     /// A caller's stream of another context than the PE's.
     #[error(
@@ -197,7 +282,7 @@ fn cut<T>(dst: u64, src: u64, bytes: u64) -> Cut {
 }
 
 /// Where the object begins: an offset in the heap, whose start is aligned to more than a line, or an address.
-fn start(object: &impl KernelArg) -> u64 {
+pub(crate) fn start(object: &impl KernelArg) -> u64 {
     let mut start = 0;
     object.regions(&mut |region| match region {
         Region::Symmetric { offset, .. } => start = offset,
@@ -420,7 +505,7 @@ macro_rules! load { ($session:ident: $($module:ident::$kernel:ident $([$($argume
 }
 
 impl Session {
-    /// Loads the kernels of this file before any kernel runs: loading beside one that waits could deadlock.
+    /// Loads the kernels of calls on streams before any kernel runs: loading beside one that waits could deadlock.
     pub(crate) fn load_stream_kernels(&self) {
         load! { self:
             order::quiet;
@@ -432,6 +517,9 @@ impl Session {
             signal::signal_op [Set Add];
             signal::signal_wait [Eq Ne Gt Ge Lt Le];
             signal::counter_wait [Ge Gt];
+            collective::moves;
+            collective::moves_parts;
+            collective::reduces [u8 u16 u32 u64 f16 bf16 f32 f64];
         }
     }
 }

@@ -66,7 +66,7 @@ fn registered_memory_is_a_symmetric_object() {
 #[test]
 fn a_dropped_object_gives_its_place_back() {
     sim(3)
-        .heap(18 << 20)
+        .heap(21 << 20)
         .build()
         .unwrap()
         .run(|pe| {

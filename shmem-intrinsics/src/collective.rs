@@ -28,6 +28,8 @@ mod alltoall;
 mod alltoallv;
 mod boxes;
 mod broadcast;
+#[doc(hidden)]
+pub mod by_blocks;
 mod choice;
 mod fcollect;
 mod lines;
@@ -205,6 +207,7 @@ fn begin<G: Tile, T>(all: Collective, tile: G, team: Team, name: &'static str, o
             slot: team.slot_number(),
             me: team.my_pe(),
             n: team.n_pes(),
+            first: team.member(0),
             len,
             element: size_of::<T>() as u32,
             root,

@@ -191,6 +191,8 @@ pub struct CollectiveCall {
     pub me: u32,
     /// How many members there are.
     pub n: u32,
+    /// The PE of index 0.
+    pub first: u32,
     /// Elements of a part.
     pub len: u64,
     /// Bytes of one.

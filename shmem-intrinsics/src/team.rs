@@ -365,6 +365,14 @@ impl Team {
         self.slot
     }
 
+    /// For the host, which refuses a slot that there is not.
+    #[doc(hidden)]
+    #[cfg(not(target_arch = "nvptx64"))]
+    #[must_use]
+    pub fn __slot(self) -> u32 {
+        self.slot
+    }
+
     #[cfg(not(target_arch = "nvptx64"))]
     pub(crate) fn serial(self) -> Serial {
         self.serial

@@ -13,7 +13,7 @@ use shmem::fault::FaultKind;
 use shmem::hook::{
     Access, At, Atomic, CollectiveCall, Group, Machine, Peer, Scope, SignalOp, SignalUpdate, Strength, Transfer, Watch,
 };
-use shmem::state::FaultRecord;
+use shmem::state::{FaultRecord, SystemArea};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -480,7 +480,8 @@ impl Machine for Lane {
     fn begin_collective(&self, call: &CollectiveCall, at: At) {
         let pe = self.block().home.pe;
         if !self.must_not_wait()
-            && let Err(message) = self.world().agreement.begin(call, pe, at)
+            && let built_in = call.team < SystemArea::new(self.world().pes()).teams
+            && let Err(message) = self.world().agreement.begin(call, built_in, pe, at)
         {
             self.misuse(at, message);
         }

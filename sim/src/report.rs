@@ -220,6 +220,15 @@ impl<'a> Report<'a> {
             let (slot, pe) = (word / u64::from(pes), u64::from(first) + word % u64::from(pes));
             (slot < SYNC_SLOTS as u64).then(|| format!("a barrier of {team} (slot {slot}): PE {pe} has not come"))
         });
+        let built_in = built_in.or_else(|| {
+            teams.into_iter().find_map(|(start, first, n, team)| {
+                let (slot, block, index) = meeting(pes, n, offset.checked_sub(start)?)?;
+                let pe = u64::from(first) + index;
+                Some(format!(
+                    "a collective of {team} on a stream (slot {slot}, block {block}): PE {pe} has not come"
+                ))
+            })
+        });
         built_in.or_else(|| self.made_barrier(of, offset.checked_sub(area.teams)?))
     }
 
@@ -234,6 +243,12 @@ impl<'a> Report<'a> {
         // SAFETY: blocks lie in every heap, and the offset is a word's in this one.
         let word = |at: u64| unsafe { memory::load(block + at, 4) } as u32;
         let n = word(TeamBlock::size(pes));
+        if let Some((slot, block, index)) = meeting(pes, n, inside) {
+            let pe = word(TeamBlock::members(n) + 4 * index);
+            return Some(format!(
+                "a collective of a team of {n} PEs on a stream (slot {slot}, block {block}): PE {pe}, its index {index}, has not come"
+            ));
+        }
         let (slot, index) = (inside / 8)
             .checked_div(n.into())
             .map(|slot| (slot, inside / 8 % u64::from(n)))?;
@@ -322,6 +337,19 @@ pub(crate) fn numbers(noun: &str, list: impl IntoIterator<Item = u32>) -> String
         text.push_str(", ..");
     }
     text
+}
+
+/// The slot, the block of a grid and the index of the member whose word lies there in the block of a team of `n`.
+fn meeting(pes: u32, n: u32, inside: u64) -> Option<(u64, u64, u64)> {
+    let (inside, bytes) = (
+        inside.checked_sub(TeamBlock::meetings(pes))?,
+        TeamBlock::meeting_bytes(pes),
+    );
+    let (slot, word) = (
+        inside / bytes,
+        (inside % bytes / 8).checked_sub(TeamBlock::MEETING_BLOCKS.into())?,
+    );
+    (slot < SYNC_SLOTS as u64 && n > 0).then(|| (slot, word / u64::from(n), word % u64::from(n)))
 }
 
 #[cfg(test)]

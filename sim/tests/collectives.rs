@@ -1,5 +1,6 @@
 //! Collectives: over other paths, where epochs wrap, and what members do wrong.
 
+use shmem::collective::by_blocks::{self, Call, OpName, Plan};
 use shmem::collective::{Algorithm, Max, Part, Sum};
 use shmem::fault::FaultKind;
 use shmem::prelude::*;
@@ -298,6 +299,46 @@ fn floats_are_added_in_the_order_of_the_members() {
             all.reduce(Warp, world, Max, y.slice(1..2), y.slice(1..2));
             all.reduce(Warp, world, Sum, y.slice(0..1), y.slice(0..1));
             assert_eq!([y.load(0), y.load(1)], [258.0, 2.0].map(bf16::from_f32));
+        },
+    );
+}
+
+#[test]
+fn calls_on_streams_clear_old_packets_away_too() {
+    clean(
+        || Sim::new(3).block(32),
+        || {
+            let (epoch, boxes) = packets_of_slot_0();
+            for i in Warp.strided(500) {
+                boxes.store(i, (1 + u64::from(i % 3)) << 32 | 0xbad);
+            }
+            if thread::index() == 0 {
+                epoch.store(0, (1 << 30) - 3);
+            }
+            let (me, x, y) = (shmem::my_pe(), symmetric::<u32>(9), symmetric::<u32>(27));
+            for i in Warp.strided(9) {
+                x.store(i, me + i);
+            }
+            collective().barrier(Warp, shmem::world().slot(1));
+            let plan = |call| Plan {
+                part: 36,
+                share: 128,
+                call,
+                algorithm: Algorithm::Packets as u32,
+                root: 0,
+                op: OpName::Sum,
+            };
+            // Each of them comes to be the one that clears.
+            for round in 0..3u32 {
+                by_blocks::reduces(shmem::world(), x, x, plan(Call::Reduce));
+                by_blocks::moves(shmem::world(), y.cast::<u8>(), x.cast::<u8>(), plan(Call::Fcollect));
+                Warp.sync();
+                let i = thread::index() % 27;
+                assert_eq!(y.load(26 - i), 3u32.pow(round) * (3 + 3 * ((26 - i) % 9)));
+                Warp.sync();
+            }
+            assert!(epoch.load(0) > 1 << 30);
+            assert_eq!(boxes.load(400 + thread::index()), 0);
         },
     );
 }

@@ -78,6 +78,9 @@ pub(crate) trait Platform: Send + Sync {
         Ok(())
     }
 
+    /// What a collective on a stream takes of each device.
+    fn stream_grid(&self) -> StreamGrid;
+
     /// PE `pe`'s device. Called once for each, on the PE's own thread.
     fn open(self: Arc<Self>, pe: u32) -> Result<Box<dyn Device>, Error>;
 
@@ -252,6 +255,17 @@ pub(crate) struct GraphId(pub(crate) usize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ModuleId(pub(crate) usize);
 
+/// What a collective on a stream takes: alike on all PEs of a World.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StreamGrid {
+    /// The most blocks: every PE has as many resident beside those of the PEs that share its device.
+    pub(crate) blocks: u32,
+    /// Threads of each.
+    pub(crate) threads: u32,
+    /// Bytes that are worth a block.
+    pub(crate) block_bytes: u64,
+}
+
 /// How large a launch may be.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
@@ -322,7 +336,9 @@ pub(crate) struct Launch<'a> {
     pub(crate) shared_bytes: u32,
     /// Blocks of a cluster, along x.
     pub(crate) cluster: u32,
-    /// All blocks resident at once.
+    /// Every PE launches.
+    pub(crate) collective: bool,
+    /// All blocks resident at once, as those of a collective launch are.
     pub(crate) cooperative: bool,
     /// Where each argument lies.
     pub(crate) params: &'a mut [*mut c_void],

@@ -98,6 +98,8 @@ impl Session {
                 let kernel = kernel();
                 return Err(LaunchError::TooManyStreams { kernel, stream, most }.into());
             }
+        }
+        if config.collective || config.resident {
             let (asked, most) = (config.grid.count(), self.resident(ready, config.resources(threads))?);
             if asked > most.into() {
                 let (pe, shared_bytes) = (self.pe, config.shared_bytes);

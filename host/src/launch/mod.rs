@@ -44,6 +44,7 @@ struct Passed {
     shared_bytes: u32,
     cluster: u32,
     collective: bool,
+    resident: bool,
     stream: StreamId,
 }
 
@@ -116,6 +117,7 @@ impl Session {
             shared_bytes: config.shared_bytes,
             cluster: config.cluster,
             collective: config.collective,
+            resident: config.resident,
             stream: self.target(config.stream_id()),
         };
         if let Some(ready) = self.kernels.ready.borrow().get(&TypeId::of::<K>())
@@ -160,7 +162,8 @@ impl Session {
             block: config.block.axes(),
             shared_bytes: config.shared_bytes,
             cluster: config.cluster,
-            cooperative: config.collective,
+            collective: config.collective,
+            cooperative: config.collective || config.resident,
             params: &mut params,
             hosted: Some((info, &lane)),
         };
@@ -187,7 +190,8 @@ impl Session {
             block: config.block.axes(),
             shared_bytes: config.shared_bytes,
             cluster: config.cluster,
-            cooperative: config.collective,
+            collective: config.collective,
+            cooperative: config.collective || config.resident,
             params,
             hosted,
         };

@@ -101,6 +101,7 @@ pub struct LaunchConfig<'a> {
     pub(super) cluster: u32,
     pub(super) stream: Option<&'a Stream>,
     pub(super) collective: bool,
+    pub(super) resident: bool,
 }
 
 impl<'a> LaunchConfig<'a> {
@@ -113,6 +114,7 @@ impl<'a> LaunchConfig<'a> {
             cluster: 1,
             stream: None,
             collective: false,
+            resident: false,
         }
     }
 
@@ -164,6 +166,12 @@ impl<'a> LaunchConfig<'a> {
     /// Launches on this stream.
     pub const fn stream(mut self, stream: &'a Stream) -> Self {
         self.stream = Some(stream);
+        self
+    }
+
+    /// All blocks are resident at once, as those of a collective launch; but not every PE launches.
+    pub(crate) const fn resident(mut self) -> Self {
+        self.resident = true;
         self
     }
 

@@ -8,7 +8,8 @@ pub const MAX_TEAMS: u32 = 64;
 /// The block of one team, in the system area, on each of its members at the same place: its sync words
 /// ([`sync_bytes`]), then its members' numbers in the world (u32 each), then for each PE of the world its index in the team
 /// (u32, [`NONE`](Self::NONE) where it is no member), then how many members there are (u32); then what its collectives
-/// need: [`packets`](Self::packets). The world and the node have blocks whose tables are not filled in.
+/// need: [`packets`](Self::packets), [`meetings`](Self::meetings). The world and the node have blocks whose tables are not
+/// filled in.
 ///
 /// The indices, the number of members and the members of a team with a stride are not read on the way of a call: they are for
 /// translation, and for whoever looks what a wait is about.
@@ -24,7 +25,48 @@ impl TeamBlock {
 
     /// Bytes of a block in a world of `n_pes`: room for the largest team, in lines of its own.
     pub const fn bytes(n_pes: u32) -> u64 {
+        Self::meetings(n_pes) + (SYNC_SLOTS as u64) * Self::meeting_bytes(n_pes)
+    }
+
+    /// Words in which blocks of a grid meet those of the other members, for each slot; as many as PEs, where those are more.
+    const MEETING_WORDS: u64 = 512;
+
+    /// The most blocks of a grid that meet so, however few the members.
+    pub const MEETING_BLOCKS: u32 = 64;
+
+    /// Where the words lie by which block b of each member meets block b of every other (`collective::by_blocks`): for each slot
+    /// [`meeting_bytes`](Self::meeting_bytes).
+    pub const fn meetings(n_pes: u32) -> u64 {
         Self::boxes(n_pes) + (SYNC_SLOTS as u64) * 2 * Self::HALF
+    }
+
+    /// Bytes of a slot of [`meetings`](Self::meetings), in a world of `n_pes`: `[MEETING_BLOCKS]` epochs, written by their own PE
+    /// only, then the words, `[blocks][n]` in a team of `n`; u64 each.
+    pub const fn meeting_bytes(n_pes: u32) -> u64 {
+        let n = n_pes as u64;
+        let words = if n > Self::MEETING_WORDS {
+            n
+        } else {
+            Self::MEETING_WORDS
+        };
+        (Self::MEETING_BLOCKS as u64 + words).next_multiple_of(16) * 8
+    }
+
+    /// How many blocks may meet in a team of `n`: 64 among up to 8, 7 among 72, 1 among 512 and more.
+    ///
+    /// ```
+    /// use shmem::state::TeamBlock;
+    /// assert_eq!([1, 2, 8, 72, 1024].map(TeamBlock::meeting_blocks), [64, 64, 64, 7, 1]);
+    /// ```
+    pub const fn meeting_blocks(n: u32) -> u32 {
+        let blocks = Self::MEETING_WORDS as u32 / n;
+        if blocks > Self::MEETING_BLOCKS {
+            Self::MEETING_BLOCKS
+        } else if blocks == 0 {
+            1
+        } else {
+            blocks
+        }
     }
 
     /// Where the epochs of packets lie: `[SYNC_SLOTS]` of u64, written by their own PE only.
@@ -93,6 +135,8 @@ mod tests {
         for n in [1, 2, 3, 72, 1024] {
             assert!(TeamBlock::indices(n) + 4 * u64::from(n) <= TeamBlock::size(n));
             assert_eq!(TeamBlock::bytes(n) % 128, 0);
+            let words = u64::from(TeamBlock::MEETING_BLOCKS) + u64::from(TeamBlock::meeting_blocks(n) * n);
+            assert!(8 * words <= TeamBlock::meeting_bytes(n));
             if n > 1 {
                 let room = TeamBlock::box_bytes(n);
                 assert!(room >= 16 && room * u64::from(n - 1) <= TeamBlock::HALF);

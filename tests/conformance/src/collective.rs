@@ -283,7 +283,7 @@ pub(crate) mod host {
         bytemuck_read(&bytes)
     }
 
-    fn bytemuck_read<T: Pod>(words: &[u64; 2]) -> T {
+    pub(crate) fn bytemuck_read<T: Pod>(words: &[u64; 2]) -> T {
         shmem::bytemuck::pod_read_unaligned(&shmem::bytemuck::bytes_of(words)[..size_of::<T>()])
     }
 

@@ -114,7 +114,7 @@ pub fn often(all: Collective, dst: SymSlice<u32>, src: SymSlice<u32>, rounds: u3
 }
 
 #[cfg(not(target_arch = "nvptx64"))]
-mod host {
+pub(crate) mod host {
     use super::*;
     use crate::collective::host::{each_job, shape, teams};
     use crate::suite::{Case, full_or_little, noise};
@@ -146,7 +146,7 @@ mod host {
     ];
 
     /// How the host combines two elements, and makes one.
-    trait Host: Elem + PartialEq + std::fmt::Debug {
+    pub(crate) trait Host: Elem + PartialEq + std::fmt::Debug {
         /// What is added up; halves are wider.
         type Wide: Copy;
         fn make(bits: u64) -> Self;
@@ -209,12 +209,12 @@ mod host {
         f64 as f64: |x| x, |w| w, |e| e;
     }
 
-    fn value<T: Host>(member: usize, i: usize) -> T {
+    pub(crate) fn value<T: Host>(member: usize, i: usize) -> T {
         T::make(noise(member as u64 + 5, i as u64))
     }
 
     /// Element i of all members, in the order of their indices.
-    fn reduced<T: Host>(op: u32, n: usize, i: usize) -> T {
+    pub(crate) fn reduced<T: Host>(op: u32, n: usize, i: usize) -> T {
         let all = (1..n).fold(value::<T>(0, i).widen(), |sum, member| {
             T::combine(op, sum, value::<T>(member, i).widen())
         });

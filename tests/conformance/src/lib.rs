@@ -39,6 +39,7 @@ pub mod scalar;
 pub mod shared;
 pub mod signal;
 pub mod stream;
+pub mod stream_collective;
 pub mod team;
 pub mod thread;
 pub mod vector;

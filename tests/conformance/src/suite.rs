@@ -47,6 +47,7 @@ pub fn cases() -> Vec<Case> {
         crate::packet::CASES,
         crate::collective::CASES,
         crate::collective_reduce::CASES,
+        crate::stream_collective::CASES,
     ]
     .concat()
 }

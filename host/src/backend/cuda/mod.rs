@@ -32,7 +32,7 @@ mod travel;
 
 pub use error::CudaError;
 
-use super::{Device, Halt, KernelInfo, Platform, Watch};
+use super::{Device, Halt, KernelInfo, Platform, StreamGrid, Watch};
 use crate::config::{ConfigError, MemoryHandles, Settings};
 use crate::device_use::{Uuid, exclusive};
 use crate::fault::DeviceFault;
@@ -61,6 +61,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use timeline::Timeline;
 use travel::{Kind, Travel};
+
+/// A collective on a stream has a line for each thread at least. Its blocks take half of the multiprocessors at most, one each, so that
+/// two are resident beside each other, whatever registers they take.
+const STREAM_GRID: StreamGrid = StreamGrid {
+    blocks: 1,
+    threads: 512,
+    block_bytes: 8 << 10,
+};
 
 /// A driver with at least one device.
 pub(crate) struct Devices {
@@ -115,6 +123,8 @@ pub(crate) struct Cuda {
     /// Memory of the program's own that is not mapped yet, by PE.
     held: Mutex<HashMap<u32, Retained>>,
     time_limit: Option<Duration>,
+    /// Blocks of a collective on a stream, at most.
+    stream_blocks: u32,
     /// Which of `gpus` each PE of this process is on.
     owners: Vec<usize>,
     /// A kernel that can't be stopped still uses all this, so that it stays for the life of the process.
@@ -138,6 +148,8 @@ struct Told {
     granularity: u64,
     /// Whether all of them make memory that travels as file descriptors.
     descriptors: bool,
+    /// Multiprocessors that each PE has to itself, at least.
+    multiprocessors: u32,
 }
 
 impl Cuda {
@@ -176,14 +188,19 @@ impl Cuda {
             }
             .into());
         }
-        let (travel, told) = way(group, settings, &gpus)?;
+        let device = |pe: u32| sees[layout.rank_of(pe) as usize].devices[places[pe as usize]];
+        let own = |pe: u32| {
+            let sharers = (0..pes).filter(|other| device(*other) == device(pe)).count() as u32;
+            gpus[owner(pe)].multiprocessors / sharers
+        };
+        let multiprocessors = local.clone().map(own).min().unwrap_or(1);
+        let (travel, told) = way(group, settings, &gpus, multiprocessors)?;
         let memory = told.iter().map(|told| told.memory).max().unwrap_or(0);
         let granularity = told.iter().map(|told| told.granularity).max().unwrap_or(1);
         let mut parts = vec![];
         for pe in 0..pes {
             let owner = layout.is_local(pe).then(|| owner(pe));
-            let device = sees[layout.rank_of(pe) as usize].devices[places[pe as usize]];
-            let users = users(&gpus, &sees[layout.rank() as usize].devices, device)?;
+            let users = users(&gpus, &sees[layout.rank() as usize].devices, device(pe))?;
             parts.push(heap::Part { owner, users });
         }
         let reaches = |pe: u32, peer: u32| parts[peer as usize].users.contains(&owner(pe));
@@ -202,6 +219,12 @@ impl Cuda {
             apart,
             held: Mutex::default(),
             time_limit: settings.time_limit,
+            stream_blocks: told
+                .iter()
+                .map(|told| told.multiprocessors / 2)
+                .min()
+                .unwrap_or(1)
+                .max(1),
             owners,
             abandoned: AtomicBool::new(false),
             timeline: None,
@@ -331,7 +354,12 @@ where
 }
 
 /// How memory travels between the processes, and what each told of its devices.
-fn way(group: &Group, settings: &Settings, gpus: &[Gpu]) -> Result<(Option<Travel>, Vec<Told>), Error> {
+fn way(
+    group: &Group,
+    settings: &Settings,
+    gpus: &[Gpu],
+    multiprocessors: u32,
+) -> Result<(Option<Travel>, Vec<Told>), Error> {
     let alone = group.others().is_none();
     let kind = match settings.handles {
         _ if alone => Kind::Nowhere,
@@ -347,6 +375,7 @@ fn way(group: &Group, settings: &Settings, gpus: &[Gpu]) -> Result<(Option<Trave
             .max()
             .unwrap_or(1),
         descriptors: gpus.iter().all(|gpu| gpu.shareable),
+        multiprocessors,
     };
     let told = tell(group, settings, &told)?;
     if kind == Kind::Descriptor && told.iter().any(|told| !told.descriptors) {
@@ -415,6 +444,13 @@ impl Platform for Cuda {
 
     fn page(&self) -> u64 {
         self.heap.granularity()
+    }
+
+    fn stream_grid(&self) -> StreamGrid {
+        StreamGrid {
+            blocks: self.stream_blocks,
+            ..STREAM_GRID
+        }
     }
 
     fn backed_end(&self, _pe: u32) -> u64 {

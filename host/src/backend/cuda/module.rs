@@ -43,14 +43,11 @@ impl Module {
         state: &DeviceState,
         timeline: Option<&Timeline>,
     ) -> Result<Self, Error> {
-        let text = CString::new(ptx).map_err(|_| ImageError::Damaged {
-            part: "text without zero bytes",
-        })?;
         let module = Self {
             // A driver that is older than the assembler may refuse what that made.
             raw: match assembled.map(|cubin| load(gpu, cubin)) {
                 Some(Ok(module)) => module,
-                Some(Err(_)) | None => compile(gpu, pe, &text)?,
+                Some(Err(_)) | None => compile(gpu, pe, ptx)?,
             },
             tiles: images::tiles(ptx),
             cluster: Header::read(ptx)?.largest_cluster(),
@@ -179,7 +176,10 @@ fn load(gpu: &Gpu, cubin: &[u8]) -> Result<CUmodule, CudaError> {
     Ok(module)
 }
 
-fn compile(gpu: &Gpu, pe: u32, text: &CString) -> Result<CUmodule, ImageError> {
+fn compile(gpu: &Gpu, pe: u32, ptx: &str) -> Result<CUmodule, ImageError> {
+    let text = CString::new(ptx).map_err(|_| ImageError::Damaged {
+        part: "text without zero bytes",
+    })?;
     let mut log = vec![0u8; LOG];
     let mut options = [
         CUjit_option::CU_JIT_ERROR_LOG_BUFFER,

@@ -5,7 +5,7 @@ mod register;
 
 use super::{
     Device, FunctionId, GraphId, Halt, KernelInfo, Launch, Limits, Loaded, Marker, ModuleId, Platform, Shape,
-    Stopwatch, StreamId, Watch,
+    Stopwatch, StreamGrid, StreamId, Watch,
 };
 use crate::collective::CollectiveError;
 use crate::config::{ConfigError, Settings};
@@ -38,6 +38,12 @@ const LANES: u32 = 1 << 16;
 const SHARED_BYTES: u32 = 227 << 10;
 /// Blocks of a cluster, as on GPUs that have them.
 const CLUSTER: u32 = 8;
+/// Collectives on streams take little: lanes are slow, and several blocks show all that there is to see.
+const STREAM_GRID: StreamGrid = StreamGrid {
+    blocks: 3,
+    threads: 32,
+    block_bytes: 1 << 10,
+};
 const PAGE: u64 = 4096;
 
 pub(crate) struct Sim {
@@ -107,6 +113,10 @@ impl Platform for Sim {
 
     fn heap_bytes(&self) -> u64 {
         self.heap_bytes
+    }
+
+    fn stream_grid(&self) -> StreamGrid {
+        STREAM_GRID
     }
 
     fn hold(&self, pe: u32, memory: UserMemory<'_>, bytes: u64) -> Result<(), RegisterError> {
@@ -438,7 +448,7 @@ impl Device for SimDevice {
             block: launch.block,
             shared_bytes: launch.shared_bytes as usize,
             cluster: launch.cluster,
-            collective: launch.cooperative,
+            collective: launch.collective,
             lane: lane(),
         };
         if let Some(jobs) = self.graphs.borrow_mut().under_way.get_mut(&launch.stream.0) {
