@@ -77,6 +77,11 @@ const BENCHMARKS: &[Benchmark] = benchmarks! {
     "reducescatter" "reducescatter_latency" "reduce_scatter in a kernel" [Sizes Iterations Ctas Threads Datatype ReduceOp Scope] collective::reducescatter;
     "barrier_on_stream" "barrier_all_on_stream" "barrier of all PEs on a stream" [Iterations] on_stream::barrier;
     "sync_on_stream" "sync_all_on_stream" "sync of all PEs on a stream" [Iterations] on_stream::sync;
+    "alltoall_on_stream" "" "alltoall on a stream" [Sizes Iterations] on_stream::alltoall;
+    "bcast_on_stream" "broadcast_on_stream" "broadcast on a stream" [Sizes Iterations] on_stream::bcast;
+    "fcollect_on_stream" "" "fcollect on a stream" [Sizes Iterations] on_stream::fcollect;
+    "reduction_on_stream" "" "reduce on a stream" [Sizes Iterations Datatype ReduceOp] on_stream::reduction;
+    "reducescatter_on_stream" "" "reduce_scatter on a stream" [Sizes Iterations Datatype ReduceOp] on_stream::reducescatter;
     "put_on_stream" "" "put on a stream" [Sizes Iterations] on_stream::put;
     "get_on_stream" "" "get on a stream" [Sizes Iterations] on_stream::get;
     "launch" "" "launches back to back, beside the driver's own call; a graph of them" [Iterations] launch::back_to_back;

@@ -167,6 +167,12 @@ pub(crate) enum OptionError {
         scope: String,
         has: Vec<String>,
     },
+    #[error("-d {datatype} -o {op}: {bench} takes and, or, xor of int32 and int64 alone")]
+    BitsOfFloats {
+        bench: String,
+        datatype: String,
+        op: String,
+    },
     #[error("-a {op}: its values do not rise, so that nobody can wait for the next; {bench} takes the others")]
     NotRising { bench: String, op: String },
     #[error("-d {datatype}: {bench} moves words of 4 or 8 bytes; give float, double, int32 or int64")]

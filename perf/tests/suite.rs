@@ -102,8 +102,10 @@ const PEER: [(&str, &str); 15] = [
         "coll_device",
         "alltoall_int32_block fcollect_int32_block broadcast_int32_block sum_reduce_float_block",
     ),
-    // The other rows are those of collectives on streams, which on_stream.rs has a place for.
-    ("coll_stream", "barrier_all sync_all"),
+    (
+        "coll_stream",
+        "barrier_all sync_all sum_reduce_float fcollect_int32 alltoall_int32",
+    ),
     (
         "launch",
         "chevron chevron_enqueue cudaLaunchCooperativeKernel cudaLaunchCooperativeKernel_enqueue nvshmemx_collective_launch \
@@ -227,6 +229,10 @@ fn bad_arguments_say_what_to_do() {
             "-d bf16 -o max -s any: reduction has no kernel for it; there are float sum thread",
         ),
         ("reduction -d float -o xor", "has no kernel for it"),
+        (
+            "reduction_on_stream -d fp16 -o and",
+            "-d fp16 -o and: reduction_on_stream takes and, or, xor of int32 and int64 alone",
+        ),
         ("p_bw -d bf16", "-d bf16: p_bw moves words of 4 or 8 bytes"),
         ("atomic_pingpong -a or", "-a or: its values do not rise"),
         ("put_bw --plot x", "it has no figures to draw"),
@@ -299,7 +305,12 @@ fn reductions_of_each_type_are_right() {
         "-d fp16",
         "-d bf16",
     ] {
-        for bench in ["reduction", "reducescatter"] {
+        for bench in [
+            "reduction",
+            "reducescatter",
+            "reduction_on_stream",
+            "reducescatter_on_stream",
+        ] {
             let mut words = vec!["--backend", "sim", "--pes", "3", bench, "-e", "64"];
             words.extend(options.split(' '));
             assert!(!rows(&stdout(&words)).is_empty());
