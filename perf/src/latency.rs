@@ -1,112 +1,110 @@
-//! Latencies: half round trips between PE 0 and PE 1, one-sided gets, barriers. Microseconds.
+//! One operation at a time: put and quiet, get, p and quiet, g. PE 0 calls, PE 1 has the memory.
 
-use crate::measure::{Row, per_iteration};
-use shmem_host::{Pe, collective_launch, launch};
-use shmem_perf::{barriers, get_by_block, get_by_thread, p_pingpong};
-use shmem_perf::{put_signal_by_block, put_signal_by_thread, signal_pingpong};
-use std::cell::Cell;
+use crate::bench::{Bench, Sweep};
+use crate::options::{Scope, name};
+use shmem_host::launch;
+use shmem_perf::{g_chain, get_by_block, get_by_thread, get_by_warp, order, p_then};
+use shmem_perf::{put_quiet_by_block, put_quiet_by_thread, put_quiet_by_warp};
 
-fn row(bench: &'static str, variant: &str, bytes: usize, seconds: f64) -> Row {
-    Row {
-        bench,
-        variant: variant.to_owned(),
-        bytes,
-        value: seconds * 1e6,
-        unit: "us",
+const SCOPES: [Scope; 3] = [Scope::Thread, Scope::Warp, Scope::Block];
+/// The sizes of the peer's rows.
+const SIZES: [usize; 4] = [8, 1 << 10, 64 << 10, 1 << 20];
+/// From the first of them to the last, for those who choose others.
+const SWEEP: Sweep = Sweep {
+    begin: 8,
+    end: 1 << 20,
+    factor: 8,
+    simulated: 256,
+};
+/// What gets step through, in bytes, and how far apart at least.
+const STEPPED: usize = 8 << 20;
+const APART: usize = 256;
+
+fn sizes(b: &Bench) -> anyhow::Result<Vec<usize>> {
+    let own = [b.options.begin, b.options.end, b.options.factor] == [None; 3];
+    if own && !b.simulated {
+        return Ok(SIZES.to_vec());
     }
+    Ok(b.sizes(SWEEP, 4)?)
 }
 
-/// Words that the signal ping-pong is tried on, 512 bytes apart.
-const PLACES: usize = 8;
-
-/// p, signal and put_signal ping-pongs.
-pub(crate) fn pingpongs(pe: &Pe, mut print: impl FnMut(Row)) -> anyhow::Result<()> {
-    let (word, signal) = (pe.alloc::<u64>(1)?, pe.signals(PLACES * 64)?);
-    let buffer = 1 << 18;
-    let (dst, src) = (pe.alloc::<u32>(buffer)?, pe.alloc::<u32>(buffer)?);
-    // Values rise from launch to launch; PEs other than the pair keep still.
-    let base = Cell::new(0u64);
-    let measured = |launch: &dyn Fn(u64, u64) -> Result<(), shmem_host::Error>| {
-        base.set(0);
-        pe.barrier_all()?;
-        word.write(&[0])?;
-        signal.write(&[shmem::Zeroable::zeroed(); PLACES * 64])?;
-        pe.barrier_all()?;
-        let seconds = per_iteration(pe, 100, |iters| {
-            if pe.id() < 2 {
-                launch(base.get(), iters.into())?;
-            }
-            base.set(base.get() + u64::from(iters));
-            Ok(())
-        })?;
-        anyhow::Ok(seconds / 2.0)
-    };
-    let t = measured(&|b, n| launch!(pe, p_pingpong<<<1, 1>>>(&word, b, n)))?;
-    print(row("p_pingpong", "thread", 8, t));
-    // Which slice of the L2 cache a word lies in makes a difference of up to a tenth: the median of some places.
-    let (mut relaxed, mut acquiring) = (vec![], vec![]);
-    for place in 0..PLACES {
-        let one = signal.handle().slice(place * 64..place * 64 + 1);
-        relaxed.push(measured(
-            &|b, n| launch!(pe, signal_pingpong::<0><<<1, 1>>>(one, b, n)),
-        )?);
-        acquiring.push(measured(
-            &|b, n| launch!(pe, signal_pingpong::<1><<<1, 1>>>(one, b, n)),
-        )?);
-    }
-    for (kind, mut times) in [("relaxed", relaxed), ("acquiring", acquiring)] {
-        times.sort_by(f64::total_cmp);
-        print(row("signal_pingpong", &format!("{kind}_best"), 8, times[0]));
-        print(row("signal_pingpong", kind, 8, times[PLACES / 2]));
-        print(row("signal_pingpong", &format!("{kind}_worst"), 8, times[PLACES - 1]));
-    }
-    let t = measured(&|b, n| {
-        let (dst, src) = (dst.handle().slice(0..2), src.handle().slice(0..2));
-        launch!(pe, put_signal_by_thread<<<1, 1>>>(dst, src, &signal, b, n))
-    })?;
-    print(row("put_signal_pingpong", "thread", 8, t));
-    for bytes in [8u64, 128 << 10, 1 << 20] {
-        let t = measured(&|b, n| {
-            let (dst, src) = (dst.handle().slice(0..bytes / 4), src.handle().slice(0..bytes / 4));
-            launch!(pe, put_signal_by_block<<<1, 1024>>>(dst, src, &signal, b, n))
-        })?;
-        print(row("put_signal_pingpong", "block", bytes as usize, t));
-    }
-    Ok(())
-}
-
-/// get by one thread and by one block.
-pub(crate) fn gets(pe: &Pe, mut print: impl FnMut(Row)) -> anyhow::Result<()> {
-    for (block, sizes) in [
-        (false, [8usize, 1 << 10, 64 << 10]),
-        (true, [1 << 10, 64 << 10, 1 << 20]),
-    ] {
-        for bytes in sizes {
-            let here = pe.alloc::<u32>(bytes / 4)?;
-            let there = pe.alloc::<u32>(((4 << 20) / bytes).max(4) * bytes / 4)?;
-            let seconds = per_iteration(pe, 4, |iters| match (pe.id(), block) {
-                (0, false) => launch!(pe, get_by_thread<<<1, 1>>>(&here, &there, 1, iters)),
-                (0, true) => launch!(pe, get_by_block<<<1, 1024>>>(&here, &there, 1, iters)),
+pub(crate) fn put(b: &Bench) -> anyhow::Result<()> {
+    for scope in b.options.scopes(b.name, &SCOPES)? {
+        let threads = b.threads_of(scope)?;
+        for bytes in sizes(b)? {
+            let len = bytes / 4;
+            let (dst, src) = (b.pe.alloc::<u32>(len)?, b.pe.alloc::<u32>(len)?);
+            b.fill(src.handle(), len)?;
+            let (pe, dst_, src_) = (b.pe, &dst, &src);
+            let seconds = b.seconds(2..=u32::MAX, |n| match (pe.id(), scope) {
+                (0, Scope::Thread) => launch!(pe, put_quiet_by_thread<<<1, 1>>>(dst_, src_, 1, n)),
+                (0, Scope::Warp) => launch!(pe, put_quiet_by_warp<<<1, 32>>>(dst_, src_, 1, n)),
+                (0, _) => launch!(pe, put_quiet_by_block<<<1, threads>>>(dst_, src_, 1, n)),
                 _ => Ok(()),
             })?;
-            print(row(
-                "get_latency",
-                if block { "block" } else { "thread" },
-                bytes,
-                seconds,
-            ));
+            b.check_copy(b.pe.id() == 1, dst.handle(), 0, len)?;
+            b.us("put_latency", &format!("putmem_quiet_{}", name(&scope)), bytes, seconds);
         }
     }
     Ok(())
 }
 
-/// Barriers of the world by each tile.
-pub(crate) fn world_barriers(pe: &Pe, mut print: impl FnMut(Row)) -> anyhow::Result<()> {
-    let seconds = per_iteration(pe, 10, |n| collective_launch!(pe, barriers::<0><<<1, 1>>>(n)))?;
-    print(row("barrier_all", "thread", 0, seconds));
-    let seconds = per_iteration(pe, 10, |n| collective_launch!(pe, barriers::<1><<<1, 32>>>(n)))?;
-    print(row("barrier_all", "warp", 0, seconds));
-    let seconds = per_iteration(pe, 10, |n| collective_launch!(pe, barriers::<2><<<1, 1024>>>(n)))?;
-    print(row("barrier_all", "block", 0, seconds));
+pub(crate) fn get(b: &Bench) -> anyhow::Result<()> {
+    for scope in b.options.scopes(b.name, &SCOPES)? {
+        let threads = b.threads_of(scope)?;
+        for bytes in sizes(b)? {
+            // Places 256 bytes apart or more, and all of one content.
+            let (len, stride) = (bytes / 4, bytes.next_multiple_of(APART) / 4);
+            let slots = if b.simulated { 2 } else { (STEPPED / 4 / stride).max(2) };
+            let (here, there) = (b.pe.alloc::<u32>(len)?, b.pe.alloc::<u32>(slots * stride)?);
+            b.fill(there.handle(), stride)?;
+            let (pe, here_, there_) = (b.pe, &here, &there);
+            let stride = stride as u64;
+            let seconds = b.seconds(2..=u32::MAX, |n| match (pe.id(), scope) {
+                (0, Scope::Thread) => launch!(pe, get_by_thread<<<1, 1>>>(here_, there_, stride, 1, n)),
+                (0, Scope::Warp) => launch!(pe, get_by_warp<<<1, 32>>>(here_, there_, stride, 1, n)),
+                (0, _) => launch!(pe, get_by_block<<<1, threads>>>(here_, there_, stride, 1, n)),
+                _ => Ok(()),
+            })?;
+            b.check_copy(b.pe.id() == 0, here.handle(), 1, len)?;
+            b.us("get_latency", &format!("getmem_{}", name(&scope)), bytes, seconds);
+        }
+    }
+    Ok(())
+}
+
+/// p and quiet.
+pub(crate) fn p(b: &Bench) -> anyhow::Result<()> {
+    let slots = b.pe.alloc::<u64>(1024)?;
+    let seconds = b.seconds(4..=u32::MAX, |n| match b.pe.id() {
+        0 => launch!(b.pe, p_then::<{ order::QUIET }><<<1, 1>>>(&slots, 1, n)),
+        _ => Ok(()),
+    })?;
+    b.us("p_latency", "p_quiet_thread", 8, seconds);
+    Ok(())
+}
+
+/// g: each brings the index of the next.
+pub(crate) fn g(b: &Bench) -> anyhow::Result<()> {
+    let links: u64 = if b.simulated { 8 } else { 16 << 10 };
+    // 256 bytes apart.
+    let step = 32;
+    let (chain, last) = (b.pe.alloc::<u64>((links * step) as usize)?, b.pe.buffer::<u64>(1)?);
+    let mut indices = vec![0; (links * step) as usize];
+    for i in 0..links {
+        indices[(i * step) as usize] = (i + 1) % links * step;
+    }
+    chain.write(&indices)?;
+    let calls = std::cell::Cell::new(0);
+    let seconds = b.seconds(4..=u32::MAX, |n| {
+        calls.set(n);
+        match b.pe.id() {
+            0 => launch!(b.pe, g_chain<<<1, 1>>>(&chain, &last, 1, n)),
+            _ => Ok(()),
+        }
+    })?;
+    let wrong = b.pe.id() == 0 && last.read(0)? != u64::from(calls.get()) % links * step;
+    b.judge(wrong.into())?;
+    b.us("get_latency", "g_thread", 8, seconds);
     Ok(())
 }

@@ -1,157 +1,99 @@
-//! `shmem-perf BENCH`: rows `bench,variant,bytes,value,unit`.
+//! `shmem-perf BENCHMARK..`: the benchmarks of NVSHMEM's perftests and of `shared/peer`, with rows that match the latter's.
 
-mod bandwidth;
+mod atomics;
+mod barrier;
+mod bench;
+mod cli;
 mod collective;
+mod collective_data;
+mod compare;
+mod copy_engine;
 mod init;
 mod latency;
 mod launch;
-mod measure;
+mod on_stream;
+mod options;
+mod ordering;
+mod output;
+mod packets;
+mod peer;
+mod pingpong;
+mod rma_bw;
+mod row;
+mod run;
+mod word_bw;
 
-use anyhow::ensure;
-use clap::{Args, Parser, Subcommand};
-use shmem_host::World;
-use shmem_perf::call;
-use shmem_perf::collectives::kind;
+use bench::Bench;
+use options::Takes::{self, AtomicOp, Bidir, Ctas, Datatype, Iterations, ReduceOp, Scope, Sizes, Threads};
+use std::process::ExitCode;
 
-#[derive(Parser)]
-struct Cli {
-    #[command(subcommand)]
-    bench: Bench,
+/// One benchmark.
+struct Benchmark {
+    /// Its name on the command line.
+    name: &'static str,
+    /// The name of NVSHMEM's program, where it is another one.
+    perftest: &'static str,
+    /// What it measures.
+    what: &'static str,
+    /// Options that it has a use for.
+    takes: &'static [Takes],
+    run: fn(&Bench) -> anyhow::Result<()>,
 }
 
-#[derive(Subcommand, Clone)]
-enum Bench {
-    /// Bandwidth of put from PE 0 to PE 1, by blocks.
-    #[command(name = "put_bw")]
-    PutBw(Sweep),
-    /// Bandwidth of get by PE 0 from PE 1, by blocks.
-    #[command(name = "get_bw")]
-    GetBw(Sweep),
-    /// Half round trips of p, signals and put_signal.
-    #[command(name = "pingpong")]
-    Pingpong,
-    /// One get at a time, by a thread and by a block.
-    #[command(name = "get_latency")]
-    GetLatency,
-    /// Barriers of the world.
-    #[command(name = "barrier")]
-    Barrier,
-    /// Half round trips of packets.
-    #[command(name = "packet_pingpong")]
-    PacketPingpong,
-    /// alltoall by a block and by a grid.
-    #[command(name = "alltoall")]
-    Alltoall,
-    /// broadcast.
-    #[command(name = "bcast")]
-    Bcast,
-    /// fcollect.
-    #[command(name = "fcollect")]
-    Fcollect,
-    /// Float sums to everyone.
-    #[command(name = "reduction")]
-    Reduction,
-    /// Float sums, to each its part.
-    #[command(name = "reducescatter")]
-    Reducescatter,
-    /// Collective launches back to back, beside the driver's own call; the same from a graph.
-    #[command(name = "launch")]
-    Launch,
-    /// From the first call of the library to the first barrier, in as many processes as a launcher has started.
-    #[command(name = "init")]
-    Init,
+/// | name | perftest | what | options | function |
+macro_rules! benchmarks {
+    ($($name:literal $perftest:literal $what:literal [$($takes:ident)*] $run:path;)*) => { &[$(
+        Benchmark { name: $name, perftest: $perftest, what: $what, takes: &[$($takes),*], run: $run }
+    ),*] };
 }
 
-#[derive(Args, Clone)]
-struct Sweep {
-    /// The smallest transfer, in bytes (K, M).
-    #[arg(short = 'b', default_value = "64K", value_parser = bytes)]
-    begin: usize,
-    /// The largest.
-    #[arg(short = 'e', default_value = "256M", value_parser = bytes)]
-    end: usize,
-    /// From one size to the next.
-    #[arg(short = 'f', default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..))]
-    factor: u32,
-    /// Shapes, as blocks x threads.
-    #[arg(short = 's', default_value = "8x1024,32x1024,132x1024,32x256", value_delimiter = ',', value_parser = shape)]
-    shapes: Vec<(u32, u32)>,
-}
+/// Every benchmark, in the order of `all`.
+const BENCHMARKS: &[Benchmark] = benchmarks! {
+    "init" "" "from the first call of the library to the first barrier; allocating 1 GB" [] init::init;
+    "put_bw" "shmem_put_bw" "put by blocks, blocking and nbi" [Sizes Iterations Ctas Threads Bidir] rma_bw::put;
+    "get_bw" "shmem_get_bw" "get by blocks, blocking and nbi" [Sizes Iterations Ctas Threads Bidir] rma_bw::get;
+    "p_bw" "shmem_p_bw" "p, a word per thread" [Sizes Iterations Ctas Threads Datatype Bidir] word_bw::p;
+    "g_bw" "shmem_g_bw" "g, a word per thread" [Sizes Iterations Ctas Threads Datatype Bidir] word_bw::g;
+    "st_bw" "shmem_st_bw" "stores through ptr" [Sizes Iterations Ctas Threads Datatype Bidir] word_bw::st;
+    "p_pingpong" "shmem_p_ping_pong_latency" "p and a wait, half round trip" [Iterations] pingpong::p;
+    "signal_pingpong" "shmem_signal_ping_pong_latency" "signal_op and a wait" [Iterations] pingpong::signal;
+    "put_signal_pingpong" "shmem_put_signal_ping_pong_latency" "put_signal and a wait" [Sizes Iterations Threads Scope] pingpong::put_signal;
+    "put_pingpong" "shmem_put_ping_pong_latency" "put, fence, signal_op and a wait" [Sizes Iterations Threads Scope] pingpong::put;
+    "atomic_pingpong" "shmem_atomic_ping_pong_latency" "an atomic and a wait" [Iterations AtomicOp] pingpong::atomic;
+    "packet_pingpong" "" "packets of 8 and 16 bytes" [Iterations] packets::pingpong;
+    "put_latency" "shmem_put_latency" "put and quiet" [Sizes Iterations Threads Scope] latency::put;
+    "get_latency" "shmem_get_latency" "one get at a time" [Sizes Iterations Threads Scope] latency::get;
+    "p_latency" "shmem_p_latency" "p and quiet" [Iterations] latency::p;
+    "g_latency" "shmem_g_latency" "one g at a time" [Iterations] latency::g;
+    "atomic_latency" "shmem_atomic_latency" "one atomic at a time" [Iterations AtomicOp] atomics::latency;
+    "atomic_bw" "shmem_atomic_bw" "atomics per second, on one word and on many" [Iterations Ctas Threads AtomicOp] atomics::rate;
+    "fence_quiet" "shmem_flush_bench" "fence and quiet behind a p" [Iterations] ordering::fence_quiet;
+    "barrier" "barrier_latency" "barrier of all PEs in a kernel" [Iterations Threads Scope] barrier::barrier;
+    "sync" "sync_latency" "sync of all PEs in a kernel" [Iterations Threads Scope] barrier::sync;
+    "alltoall" "alltoall_latency" "alltoall in a kernel" [Sizes Iterations Ctas Threads Scope] collective::alltoall;
+    "bcast" "bcast_latency" "broadcast in a kernel" [Sizes Iterations Ctas Threads Scope] collective::bcast;
+    "fcollect" "fcollect_latency" "fcollect in a kernel" [Sizes Iterations Ctas Threads Scope] collective::fcollect;
+    "reduction" "reduction_latency" "reduce in a kernel" [Sizes Iterations Ctas Threads Datatype ReduceOp Scope] collective::reduction;
+    "reducescatter" "reducescatter_latency" "reduce_scatter in a kernel" [Sizes Iterations Ctas Threads Datatype ReduceOp Scope] collective::reducescatter;
+    "barrier_on_stream" "barrier_all_on_stream" "barrier of all PEs on a stream" [Iterations] on_stream::barrier;
+    "sync_on_stream" "sync_all_on_stream" "sync of all PEs on a stream" [Iterations] on_stream::sync;
+    "alltoall_on_stream" "" "alltoall on a stream" [Sizes Iterations] on_stream::alltoall;
+    "bcast_on_stream" "broadcast_on_stream" "broadcast on a stream" [Sizes Iterations] on_stream::bcast;
+    "fcollect_on_stream" "" "fcollect on a stream" [Sizes Iterations] on_stream::fcollect;
+    "reduction_on_stream" "" "reduce on a stream" [Sizes Iterations Datatype ReduceOp] on_stream::reduction;
+    "reducescatter_on_stream" "" "reduce_scatter on a stream" [Sizes Iterations Datatype ReduceOp] on_stream::reducescatter;
+    "put_on_stream" "" "put on a stream" [Sizes Iterations] on_stream::put;
+    "get_on_stream" "" "get on a stream" [Sizes Iterations] on_stream::get;
+    "launch" "" "launches back to back, beside the driver's own call; a graph of them" [Iterations] launch::back_to_back;
+    "copy_engine" "" "the driver's copy between two GPUs, the link's ceiling; put on a stream" [Sizes Iterations] copy_engine::copies;
+};
 
-fn bytes(text: &str) -> Result<usize, String> {
-    let wrong = || format!("`{text}`: a size is a multiple of 4 bytes, not 0, with K or M after it for units");
-    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
-    let unit = match unit {
-        "" => 1,
-        "K" => 1 << 10,
-        "M" => 1 << 20,
-        _ => return Err(wrong()),
-    };
-    let n = digits.parse::<usize>().ok().and_then(|n| n.checked_mul(unit));
-    n.filter(|n| *n > 0 && n.is_multiple_of(4)).ok_or_else(wrong)
-}
-
-fn shape(text: &str) -> Result<(u32, u32), String> {
-    let parsed = text
-        .split_once('x')
-        .and_then(|(b, t)| Some((b.parse().ok()?, t.parse().ok()?)));
-    parsed.ok_or_else(|| format!("`{text}`: a shape is blocks x threads, as in 8x1024"))
-}
-
-fn main() -> anyhow::Result<()> {
-    let bench = Cli::parse().bench;
-    if matches!(bench, Bench::Init) {
-        return init::to_first_barrier();
-    }
-    let world = World::from_env()?;
-    ensure!(
-        world.n() >= 2,
-        "these go between PE 0 and PE 1: this world has {}",
-        world.n()
-    );
-    if world.backend_name() == "sim" {
-        println!("# simulator: these rows check the data; their times are no performance figures");
-    }
-    world.run(|pe| -> anyhow::Result<()> {
-        let print = |row: measure::Row| {
-            if pe.id() == 0 {
-                println!("{row}");
-            }
-        };
-        if pe.id() == 0 {
-            println!("bench,variant,bytes,value,unit");
+fn main() -> ExitCode {
+    match cli::main() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("shmem-perf: {error:#}");
+            ExitCode::FAILURE
         }
-        let sweep = |sweep: &Sweep, gets: bool| -> anyhow::Result<()> {
-            for &shape in &sweep.shapes {
-                let mut size = sweep.begin;
-                while size <= sweep.end {
-                    if gets {
-                        print(bandwidth::row::<{ call::GET }>(&pe, shape, size)?);
-                        print(bandwidth::row::<{ call::GET_NBI }>(&pe, shape, size)?);
-                    } else {
-                        print(bandwidth::row::<{ call::PUT }>(&pe, shape, size)?);
-                        print(bandwidth::row::<{ call::PUT_NBI }>(&pe, shape, size)?);
-                    }
-                    size = size.saturating_mul(sweep.factor as usize);
-                }
-            }
-            Ok(())
-        };
-        match &bench {
-            Bench::PutBw(s) => sweep(s, false),
-            Bench::GetBw(s) => sweep(s, true),
-            Bench::Pingpong => latency::pingpongs(&pe, print),
-            Bench::GetLatency => latency::gets(&pe, print),
-            Bench::Barrier => latency::world_barriers(&pe, print),
-            Bench::PacketPingpong => collective::packets(&pe, print),
-            Bench::Alltoall => collective::rows::<{ kind::ALLTOALL }>(&pe, print),
-            Bench::Bcast => collective::rows::<{ kind::BCAST }>(&pe, print),
-            Bench::Fcollect => collective::rows::<{ kind::FCOLLECT }>(&pe, print),
-            Bench::Reduction => collective::rows::<{ kind::REDUCTION }>(&pe, print),
-            Bench::Reducescatter => collective::rows::<{ kind::REDUCESCATTER }>(&pe, print),
-            Bench::Launch => launch::back_to_back(&pe, print),
-            // Has made a World of its own.
-            Bench::Init => Ok(()),
-        }
-    })
+    }
 }
