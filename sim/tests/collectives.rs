@@ -342,3 +342,70 @@ fn calls_on_streams_clear_old_packets_away_too() {
         },
     );
 }
+
+#[test]
+fn every_algorithm_of_calls_on_streams_is_clean() {
+    for pes in [2, 3, 4] {
+        clean(
+            || Sim::new(pes).grid(3).block(32),
+            || {
+                for algorithm in [Algorithm::OneShot, Algorithm::TwoShot] {
+                    for (call, in_place) in [
+                        (Call::Broadcast, false),
+                        (Call::Broadcast, true),
+                        (Call::Reduce, false),
+                        (Call::ReduceTo, false),
+                        (Call::ReduceTo, true),
+                    ] {
+                        by_blocks_once(call, algorithm, in_place);
+                    }
+                }
+            },
+        );
+    }
+}
+
+/// One call of some elements. The blocks share out what is put in and looked at as well, and meet before they do so.
+fn by_blocks_once(call: Call, algorithm: Algorithm, in_place: bool) {
+    let (me, n, len) = (shmem::my_pe(), shmem::n_pes(), 301u32);
+    let (x, y) = (symmetric::<u32>(len as usize), symmetric::<u32>(len as usize));
+    let (dst, root, grid) = (if in_place { x } else { y }, n - 1, collective().grid());
+    for i in grid.strided(len) {
+        x.store(i, 1000 * me + i);
+        y.store(i, 7);
+    }
+    // A kernel of its own begins behind what is on the stream.
+    grid.sync();
+    let bytes = 4 * u64::from(len);
+    let part = match algorithm {
+        Algorithm::TwoShot => bytes.div_ceil(n.into()).next_multiple_of(16),
+        _ => bytes,
+    };
+    let plan = Plan {
+        part,
+        share: part.div_ceil(3).next_multiple_of(128),
+        call,
+        algorithm: algorithm as u32,
+        root,
+        op: OpName::Sum,
+    };
+    if call == Call::Broadcast {
+        by_blocks::moves(shmem::world(), dst.cast::<u8>(), x.cast::<u8>(), plan);
+    } else {
+        by_blocks::reduces(shmem::world(), dst, x, plan);
+    }
+    grid.sync();
+    let all = 1000 * (n * (n - 1) / 2);
+    for i in grid.strided(len).map(|i| len - 1 - i) {
+        let expected = match call {
+            Call::Broadcast => 1000 * root + i,
+            Call::Reduce => all + n * i,
+            _ if me == root => all + n * i,
+            _ if in_place => 1000 * me + i,
+            _ => 7,
+        };
+        assert_eq!(dst.load(i), expected, "{call:?} by {algorithm:?}, in place: {in_place}");
+    }
+    // Nobody puts in the next data while others still look.
+    collective().barrier(grid, shmem::world().slot(2));
+}
