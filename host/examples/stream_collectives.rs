@@ -4,6 +4,19 @@ use shmem::collective::Sum;
 use shmem_host::{Error, Pe, World};
 
 const TIMES: u32 = 20;
+/// Bytes of the larger side.
+const SIZES: [usize; 10] = [
+    8,
+    4 << 10,
+    8 << 10,
+    32 << 10,
+    128 << 10,
+    512 << 10,
+    2 << 20,
+    16 << 20,
+    64 << 20,
+    256 << 20,
+];
 
 fn main() -> anyhow::Result<()> {
     let world = World::from_env()?;
@@ -13,11 +26,13 @@ fn main() -> anyhow::Result<()> {
         let (dst, src) = (pe.alloc::<f32>(most / 4)?, pe.alloc::<f32>(most / 4)?);
         let (team, n) = (pe.world(), pe.n() as usize);
         if pe.id() == 0 {
+            if !gpu {
+                println!("The simulator's times, which say nothing about GPUs:");
+            }
             println!("us: one after the other, in a graph");
         }
         report(&pe, "barrier", 0, || pe.stream().barrier(&team))?;
-        let mut bytes = 8;
-        while bytes <= most {
+        for bytes in SIZES.into_iter().filter(|bytes| *bytes <= most) {
             let (to, from) = (dst.part(..bytes / 4)?, src.part(..bytes / 4)?);
             report(&pe, "reduce", bytes, || pe.stream().reduce(&team, Sum, to, from))?;
             report(&pe, "reduce in place", bytes, || pe.stream().reduce(&team, Sum, to, to))?;
@@ -30,7 +45,6 @@ fn main() -> anyhow::Result<()> {
                 report(&pe, "fcollect", bytes, || pe.stream().fcollect(&team, to, part))?;
                 report(&pe, "alltoall", bytes, || pe.stream().alltoall(&team, to, from))?;
             }
-            bytes *= if bytes < 1 << 10 { 16 } else { 4 };
         }
         Ok(())
     })

@@ -2,7 +2,8 @@
 
 use crate::backend::StreamId;
 use crate::session::Session;
-use crate::{Error, LaunchConfig, Team};
+use crate::{Error, LaunchConfig};
+use shmem::IntoArg;
 use std::ffi::c_void;
 use std::fmt;
 use std::rc::Rc;
@@ -73,7 +74,8 @@ impl Stream {
     }
 
     /// Enqueues a barrier over a team's PEs, as [`barrier_all`](Self::barrier_all) does over all. Its members call it, the
-    /// others don't. It uses the team's slot 0: one per team may be under way at a time, also in kernels.
+    /// others don't. It uses the slot of the team, which is 0 for a `&Team`, and otherwise that of `team.handle().slot(k)`: one per slot
+    /// may be under way at a time, also in kernels.
     ///
     /// NVSHMEM `nvshmemx_barrier_on_stream`.
     ///
@@ -90,7 +92,7 @@ impl Stream {
     /// })?;
     /// # Ok::<(), shmem_host::Error>(())
     /// ```
-    pub fn barrier(&self, team: &Team) -> Result<(), Error> {
+    pub fn barrier(&self, team: impl IntoArg<shmem::Team>) -> Result<(), Error> {
         let config = LaunchConfig::new(1, 32).stream(self);
         self.session.launch(&config, &shmem_device::team_barrier(team))
     }
@@ -111,7 +113,7 @@ impl Stream {
     /// })?;
     /// # Ok::<(), shmem_host::Error>(())
     /// ```
-    pub fn sync(&self, team: &Team) -> Result<(), Error> {
+    pub fn sync(&self, team: impl IntoArg<shmem::Team>) -> Result<(), Error> {
         let config = LaunchConfig::new(1, 32).stream(self);
         self.session.launch(&config, &shmem_device::team_sync(team))
     }

@@ -43,30 +43,26 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// `type by the kernel of: operation as its name, ..;`
-macro_rules! reductions { ($($t:ident by $kernel:ident: $($op:ident as $name:ident)*;)*) => { $($(
-    impl StreamReduce<$t> for $op {
-        const __NAME: OpName = OpName::$name;
-        fn __enqueue(stream: &Stream, launch: Launch, team: Team, dst: SymSlice<$t>, src: SymSlice<$t>) -> Result<(), Error> {
-            let (dst, src) = (dst.cast::<$kernel>(), src.cast::<$kernel>());
-            let call = collective::reduces::<$kernel>(team, dst, src, launch.0.plan);
-            stream.session().launch(&stream.config(launch.0), &call)
+/// `[type by the kernel of ..] [operation as its name ..];`
+macro_rules! reductions { ($([$($t:ident by $kernel:ident)*] $ops:tt;)*) => { $($( reductions!(@type $t $kernel $ops); )*)* };
+    (@type $t:ident $kernel:ident [$($op:ident as $name:ident)*]) => { $(
+        impl StreamReduce<$t> for $op {
+            const __NAME: OpName = OpName::$name;
+            fn __enqueue(stream: &Stream, launch: Launch, team: Team, dst: SymSlice<$t>, src: SymSlice<$t>) -> Result<(), Error> {
+                let (dst, src) = (dst.cast::<$kernel>(), src.cast::<$kernel>());
+                let call = collective::reduces::<$kernel>(team, dst, src, launch.0.plan);
+                stream.session().launch(&stream.config(launch.0), &call)
+            }
         }
-    }
-)*)* } }
+    )* };
+}
 reductions! {
-    i8 by u8: Sum as Sum Prod as Prod Min as MinSigned Max as MaxSigned And as And Or as Or Xor as Xor;
-    i16 by u16: Sum as Sum Prod as Prod Min as MinSigned Max as MaxSigned And as And Or as Or Xor as Xor;
-    i32 by u32: Sum as Sum Prod as Prod Min as MinSigned Max as MaxSigned And as And Or as Or Xor as Xor;
-    i64 by u64: Sum as Sum Prod as Prod Min as MinSigned Max as MaxSigned And as And Or as Or Xor as Xor;
-    u8 by u8: Sum as Sum Prod as Prod Min as Min Max as Max And as And Or as Or Xor as Xor;
-    u16 by u16: Sum as Sum Prod as Prod Min as Min Max as Max And as And Or as Or Xor as Xor;
-    u32 by u32: Sum as Sum Prod as Prod Min as Min Max as Max And as And Or as Or Xor as Xor;
-    u64 by u64: Sum as Sum Prod as Prod Min as Min Max as Max And as And Or as Or Xor as Xor;
-    f16 by f16: Sum as Sum Prod as Prod Min as Min Max as Max;
-    bf16 by bf16: Sum as Sum Prod as Prod Min as Min Max as Max;
-    f32 by f32: Sum as Sum Prod as Prod Min as Min Max as Max;
-    f64 by f64: Sum as Sum Prod as Prod Min as Min Max as Max;
+    [i8 by u8 i16 by u16 i32 by u32 i64 by u64]
+        [Sum as Sum Prod as Prod Min as MinSigned Max as MaxSigned And as And Or as Or Xor as Xor];
+    [u8 by u8 u16 by u16 u32 by u32 u64 by u64]
+        [Sum as Sum Prod as Prod Min as Min Max as Max And as And Or as Or Xor as Xor];
+    [f16 by f16 bf16 by bf16 f32 by f32 f64 by f64]
+        [Sum as Sum Prod as Prod Min as Min Max as Max];
 }
 macro_rules! sealed { ($($op:ident)*) => { $( impl sealed::Sealed for $op {} )* } }
 sealed!(Sum Prod Min Max And Or Xor);

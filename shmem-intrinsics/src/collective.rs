@@ -44,7 +44,7 @@ pub use op::{And, Max, Min, Or, Prod, ReduceOp, Sum, Xor};
 
 use crate::arch::{self, Space, Strength};
 use crate::fault::{FaultKind, check};
-use crate::state::SYNC_SLOTS;
+use crate::state::{SYNC_SLOTS, TeamBlock};
 use crate::team::Team;
 use crate::tile::{Grid, Tile};
 use crate::{Pod, SymSlice};
@@ -169,9 +169,9 @@ fn meet<G: Tile, const QUIET: bool>(tile: G, team: Team) {
         SYNC_SLOTS as u64,
     );
     let start = team.sync_offset();
-    let words = start + u64::from(slot) * u64::from(n) * 8;
-    let epoch_at = arch::heap_base() + start + (SYNC_SLOTS as u64 * u64::from(n) + u64::from(slot)) * 8;
-    // SAFETY: the slot's words lie where the host laid them out for n PEs (`state::sync_bytes`).
+    let words = start + TeamBlock::WORDS + u64::from(slot) * u64::from(n) * 8;
+    let epoch_at = arch::heap_base() + start + TeamBlock::SYNC_EPOCHS + u64::from(slot) * 8;
+    // SAFETY: the slot's words lie where the host laid them out for n PEs (`state::TeamBlock`).
     let epoch = 1 + unsafe { arch::load::<u64>(epoch_at, Space::Symmetric, Strength::Weak) };
     // What the tile did before is ordered ahead of the words that its members set.
     arch::arrive::<G, QUIET>(tile, n);
@@ -246,7 +246,7 @@ fn check_root(team: Team, root: u32) {
 fn pieces_of<T: Pod>(x: SymSlice<T>) -> boxes::Pieces {
     boxes::Pieces {
         address: arch::heap_base() + x.offset(),
-        bytes: bytes_of(x),
+        bytes: bytes_of(x) as u32,
     }
 }
 

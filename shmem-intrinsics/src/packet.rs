@@ -289,25 +289,31 @@ impl<T: Payload> Packet<T> {
         unsafe { (&raw const data).cast::<T>().read_unaligned() }
     }
 
-    /// Whether it is the packet of this epoch. A later one is a fault.
+    /// Whether it is the packet of this epoch.
     #[inline(always)]
-    fn is_of(self, epoch: u32, at: &'static Location<'static>) -> bool {
-        let flags = sealed::Wire::flags(self.0);
-        if flags == [epoch; 2] {
-            return true;
-        }
-        for flag in flags {
-            if is_later(flag, epoch) {
-                fault(FaultKind::Epoch, epoch.into(), flag.into(), at);
-            }
-        }
-        false
+    fn is_of(self, epoch: u32) -> bool {
+        sealed::Wire::flags(self.0) == [epoch; 2]
+    }
+
+    /// A packet of a later epoch is a fault.
+    #[inline(always)]
+    fn look(self, epoch: u32, at: &'static Location<'static>) {
+        check_later(sealed::Wire::flags(self.0), epoch, at);
+    }
+}
+
+/// Faults where one of a packet's flags is of a later epoch.
+#[inline(always)]
+pub(crate) fn check_later([a, b]: [u32; 2], epoch: u32, at: &'static Location<'static>) {
+    let flag = if is_later(a, epoch) { a } else { b };
+    if is_later(flag, epoch) {
+        fault(FaultKind::Epoch, epoch.into(), flag.into(), at);
     }
 }
 
 /// Whether a flag is of an epoch after this one. Epochs wrap; 0 is an empty slot.
 #[inline(always)]
-pub(crate) fn is_later(flag: u32, epoch: u32) -> bool {
+fn is_later(flag: u32, epoch: u32) -> bool {
     flag != 0 && (flag.wrapping_sub(epoch) as i32) > 0
 }
 
@@ -386,7 +392,8 @@ pub fn try_receive<T: Payload>(slot: Sym<Packet<T>>, epoch: u32) -> Option<T> {
     check_epoch(epoch);
     // SAFETY: `at` found the slot inside a live object.
     let packet = Packet::<T>(unsafe { sealed::Wire::load(slot.address()) });
-    packet.is_of(epoch, Location::caller()).then(|| packet.value())
+    packet.look(epoch, Location::caller());
+    packet.is_of(epoch).then(|| packet.value())
 }
 
 /// # Safety
@@ -395,13 +402,14 @@ pub fn try_receive<T: Payload>(slot: Sym<Packet<T>>, epoch: u32) -> Option<T> {
 #[track_caller]
 unsafe fn wait_at<T: Payload>(address: u64, epoch: u32) -> T {
     let at = Location::caller();
-    let mut packet = Packet::<T>::zeroed();
-    arch::spin(&<T::Wire as sealed::Wire>::watch(address, epoch), || {
+    arch::poll(
+        &<T::Wire as sealed::Wire>::watch(address, epoch),
         // SAFETY: the caller's promise.
-        packet = Packet(unsafe { sealed::Wire::load(address) });
-        packet.is_of(epoch, at)
-    });
-    packet.value()
+        || Packet::<T>(unsafe { sealed::Wire::load(address) }),
+        |packet| packet.is_of(epoch),
+        |packet| packet.look(epoch, at),
+    )
+    .value()
 }
 
 /// Sends a run of values to as many slots at PE `to`, shared out among the tile's members. All members call it; no sync:
@@ -515,23 +523,39 @@ pub fn receive_each<const K: usize, T: Payload, G: Tile>(tile: G, slots: SymSlic
     check_epoch(epoch);
     let (first, step) = place::<K, T, G>(tile, arch::heap_base() + slots.offset(), slots.len());
     let location = Location::caller();
-    let mut packets = [Packet::<T>::zeroed(); K];
     let watch = <T::Wire as sealed::Wire>::watch(first, epoch);
-    arch::spin(&arch::watch_any(watch, K as u64, step as usize, false), || {
-        let (mut at, mut j, mut all) = (first, 0, true);
+    let load = || {
+        let mut packets = [Packet::<T>::zeroed(); K];
+        let (mut at, mut j) = (first, 0);
         while j < K {
             // SAFETY: inside the slots, by the check of their number.
             packets[j] = Packet(unsafe { sealed::Wire::load(at) });
             at += step;
             j += 1;
         }
-        j = 0;
+        packets
+    };
+    let ready = |packets: &[Packet<T>; K]| {
+        let (mut j, mut all) = (0, true);
         while j < K {
-            all &= packets[j].is_of(epoch, location);
+            all &= packets[j].is_of(epoch);
             j += 1;
         }
         all
-    });
+    };
+    let look = |packets: &[Packet<T>; K]| {
+        let mut j = 0;
+        while j < K {
+            packets[j].look(epoch, location);
+            j += 1;
+        }
+    };
+    let packets = arch::poll(
+        &arch::watch_any(watch, K as u64, step as usize, false),
+        load,
+        ready,
+        look,
+    );
     let mut values = [T::zeroed(); K];
     let mut j = 0;
     while j < K {

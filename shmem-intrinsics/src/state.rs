@@ -137,7 +137,7 @@ impl FaultRecord {
 /// The start of every PE's heap belongs to the library: this says what lies where, in bytes from the heap's base.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemArea {
-    /// The world's [`TeamBlock`], which begins with its sync words.
+    /// The world's [`TeamBlock`].
     pub world_sync: u64,
     /// The node team's block.
     pub node_sync: u64,
@@ -175,19 +175,13 @@ impl SystemArea {
     }
 }
 
-/// Bytes of a team's sync words: `[SYNC_SLOTS][n_pes]` of u64, where the PE of index p sets word `[s][p]`; then its epochs,
-/// `[SYNC_SLOTS]` of u64, written by their own PE only.
-pub const fn sync_bytes(n_pes: u32) -> u64 {
-    (SYNC_SLOTS as u64) * (n_pes as u64 + 1) * 8
-}
-
 /// Changes whenever a module built against an older source would misread what the host writes.
 pub const LAYOUT: u64 = {
     let h = fnv(DeviceState::HASH, &FaultRecord::HASH.to_le_bytes());
     let h = fnv(h, &SystemArea::new(3).bytes.to_le_bytes());
     fnv(
         h,
-        b"2026-12: load/store path, one image; teams with packets, grids; handles with serials",
+        b"2026-12: load/store path, one image; teams that begin with packets, grids; handles with serials",
     )
 };
 

@@ -216,7 +216,7 @@ impl<'a> Report<'a> {
             (area.node_sync, node, self.world.state(of).node_size, "the node"),
         ];
         let built_in = teams.into_iter().find_map(|(start, first, pes, team)| {
-            let word = offset.checked_sub(start)? / 8;
+            let word = offset.checked_sub(start + TeamBlock::WORDS)? / 8;
             let (slot, pe) = (word / u64::from(pes), u64::from(first) + word % u64::from(pes));
             (slot < SYNC_SLOTS as u64).then(|| format!("a barrier of {team} (slot {slot}): PE {pe} has not come"))
         });
@@ -249,9 +249,9 @@ impl<'a> Report<'a> {
                 "a collective of a team of {n} PEs on a stream (slot {slot}, block {block}): PE {pe}, its index {index}, has not come"
             ));
         }
-        let (slot, index) = (inside / 8)
-            .checked_div(n.into())
-            .map(|slot| (slot, inside / 8 % u64::from(n)))?;
+        let word_at = inside.checked_sub(TeamBlock::WORDS)? / 8;
+        let slot = word_at.checked_div(n.into())?;
+        let index = word_at % u64::from(n);
         let pe = word(TeamBlock::members(n) + 4 * index);
         (slot < SYNC_SLOTS as u64)
             .then(|| format!("a barrier of a team of {n} PEs (slot {slot}): PE {pe}, its index {index}, has not come"))

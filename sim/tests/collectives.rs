@@ -90,8 +90,8 @@ fn packets_of_slot_0() -> (SymSlice<u64>, SymSlice<u64>) {
     let n = shmem::n_pes();
     let block = SystemArea::new(n).world_sync;
     (
-        SymSlice::__new(block + TeamBlock::packets(n), 1),
-        SymSlice::__new(block + TeamBlock::boxes(n), 2 * TeamBlock::HALF / 8),
+        SymSlice::__new(block + TeamBlock::EPOCHS, 1),
+        SymSlice::__new(block + TeamBlock::BOXES, 2 * TeamBlock::HALF / 8),
     )
 }
 

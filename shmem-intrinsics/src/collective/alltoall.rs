@@ -1,7 +1,7 @@
 //! alltoall: from everyone the part for oneself.
 
-use super::boxes::{Exchange, Shares, pieces};
-use super::choice::{Algorithm, Call, choose};
+use super::boxes::{Exchange, Shares, keep, pieces};
+use super::choice::{Call, packets};
 use super::{Collective, begin, bytes_of, check_apart, meet, pieces_of};
 use crate::fault::{FaultKind, check};
 use crate::team::Team;
@@ -48,41 +48,48 @@ impl Collective {
             return;
         }
         let exchange = Exchange::begin(tile, team);
-        let all = bytes * u64::from(n - 1);
-        let algorithm = choose(Call::Alltoall, n, bytes, all, self.algorithm);
-        if algorithm == Algorithm::Packets && exchange.usable() {
+        if packets(Call::Alltoall, n, bytes, self.algorithm) && exchange.usable() {
+            let (from, to) = (pieces_of(src.chunk(0, part)), pieces_of(dst.chunk(0, part)));
             let count = pieces(bytes);
-            for (k, i) in Shares::new(tile, n, count) {
-                // Its own part comes last.
-                let own = k + 1 == n;
-                let index = if own { exchange.me } else { exchange.ahead(k + 1) };
-                // SAFETY: the parts have a piece i.
-                unsafe {
-                    let piece = pieces_of(src.chunk(index, part)).load::<T>(i);
-                    if own {
-                        pieces_of(dst.chunk(index, part)).store::<T>(i, piece);
-                    } else {
-                        exchange.send(k + 1, i, piece);
-                    }
+            if exchange.is_pair(tile, count) {
+                let (i, other) = (tile.rank(), exchange.other());
+                if i < count {
+                    // SAFETY: the parts have a piece i.
+                    unsafe {
+                        to.part(other)
+                            .store::<T>(i, exchange.swap(i, from.part(other).load::<T>(i)))
+                    };
                 }
+                keep::<T, G>(tile, &from.part(exchange.me), &to.part(exchange.me), count);
+                exchange.end(tile);
+                return;
             }
+            for (k, i) in Shares::new(tile, n - 1, count) {
+                // SAFETY: the parts have a piece i.
+                exchange.send(k + 1, i, unsafe { from.part(exchange.ahead(k + 1)).load::<T>(i) });
+            }
+            keep::<T, G>(tile, &from.part(exchange.me), &to.part(exchange.me), count);
             for (d, i) in Shares::new(tile, n - 1, count) {
-                let to = pieces_of(dst.chunk(exchange.sender(d), part));
                 // SAFETY: as above.
-                unsafe { to.store::<T>(i, exchange.receive(d, i)) };
+                unsafe { to.part(exchange.sender(d)).store::<T>(i, exchange.receive(d, i)) };
             }
             exchange.end(tile);
             return;
         }
-        meet::<G, false>(tile, team);
-        exchange.empty(tile);
-        let own = dst.chunk(exchange.me, part);
-        let mut k = 0;
-        while k < n {
-            let index = exchange.ahead(k);
-            put_nbi(tile, own, src.chunk(index, part), team.pe(index));
-            k = arch::next(k);
-        }
-        meet::<G, true>(tile, team);
+        in_one_pass(tile, exchange, dst, src, part);
     }
+}
+
+#[inline(always)]
+#[track_caller]
+fn in_one_pass<T: Pod, G: Tile>(tile: G, exchange: Exchange, dst: SymSlice<T>, src: SymSlice<T>, part: u64) {
+    exchange.meet_first(tile);
+    let own = dst.chunk(exchange.me, part);
+    let mut k = 0;
+    while k < exchange.n {
+        let index = exchange.ahead(k);
+        put_nbi(tile, own, src.chunk(index, part), exchange.team.pe(index));
+        k = arch::next(k);
+    }
+    meet::<G, true>(tile, exchange.team);
 }

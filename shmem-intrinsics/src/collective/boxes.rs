@@ -4,9 +4,10 @@
 //! A PE's boxes lie in its team's block: for each slot two halves, taken in turn, in which every other member has a box, in
 //! the order of their indices.
 
+use super::meet;
 use crate::arch::{self, Space, Strength};
-use crate::fault::{FaultKind, check, fault};
-use crate::packet::is_later;
+use crate::fault::{FaultKind, check};
+use crate::packet::check_later;
 use crate::state::{SYNC_SLOTS, TeamBlock};
 use crate::team::{Peer, Team};
 use crate::tile::Tile;
@@ -14,16 +15,16 @@ use crate::{Pod, context, quiet};
 use core::panic::Location;
 
 /// Bytes of data in a packet of the boxes.
-pub(super) const PIECE: u64 = 8;
+pub(super) const PIECE: u32 = 8;
 /// Bytes of such a packet: two halves, each with a flag.
-const PACKET: u64 = 16;
+const PACKET: u32 = 16;
 /// Packets that a member has under way when it gathers a piece from all others.
 const FLIGHT: u32 = 4;
 
 /// A slot of a team in one epoch.
 #[derive(Clone, Copy)]
 pub(super) struct Exchange {
-    team: Team,
+    pub(super) team: Team,
     pub(super) me: u32,
     pub(super) n: u32,
     /// Where the slot's halves begin in the heap.
@@ -44,8 +45,8 @@ impl Exchange {
             slot.into(),
             SYNC_SLOTS as u64,
         );
-        let (world, start) = (arch::n_pes(), team.sync_offset());
-        let epoch_at = arch::heap_base() + start + TeamBlock::packets(world) + u64::from(slot) * 8;
+        let start = team.sync_offset();
+        let epoch_at = arch::heap_base() + start + TeamBlock::EPOCHS + u64::from(slot) * 8;
         // SAFETY: the slot's word lies where the host laid it out.
         let epoch = 1 + unsafe { arch::load::<u64>(epoch_at, Space::Symmetric, Strength::Weak) };
         // Every member has read the epoch before the leader writes the next one.
@@ -54,7 +55,7 @@ impl Exchange {
             team,
             me: team.my_pe(),
             n: team.n_pes(),
-            halves: start + TeamBlock::boxes(world) + u64::from(slot) * 2 * TeamBlock::HALF,
+            halves: start + TeamBlock::BOXES + u64::from(slot) * 2 * TeamBlock::HALF,
             epoch_at,
             epoch,
         }
@@ -79,8 +80,8 @@ impl Exchange {
     }
 
     #[inline(always)]
-    fn box_bytes(self) -> u64 {
-        TeamBlock::box_bytes(self.n)
+    fn box_bytes(self) -> u32 {
+        TeamBlock::box_bytes(self.n) as u32
     }
 
     /// Index of the member whose box is box `d` here.
@@ -115,97 +116,129 @@ impl Exchange {
     /// Sends piece `i` to the member that is `k` places ahead.
     #[inline(always)]
     #[track_caller]
-    pub(super) fn send(self, k: u32, i: u64, piece: u64) {
+    pub(super) fn send(self, k: u32, i: u32, piece: u64) {
         let index = self.ahead(k);
+        let box_there = if self.me < index { self.me } else { self.me - 1 };
+        self.store(index, box_there * self.box_bytes() + i * PACKET, piece);
+    }
+
+    /// Whether there are two members, and a piece for each thread at most: then all that a thread does is a [`swap`](Self::swap).
+    /// A way of its own, since a short one is what a small call takes its time for.
+    #[inline(always)]
+    pub(super) fn is_pair<G: Tile>(self, tile: G, count: u32) -> bool {
+        self.n == 2 && count <= tile.size()
+    }
+
+    /// Index of the other one of two.
+    #[inline(always)]
+    pub(super) fn other(self) -> u32 {
+        self.me ^ 1
+    }
+
+    /// Sends piece `i` to the other one of two, which sends its own.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn swap(self, i: u32, piece: u64) -> u64 {
+        self.store(self.other(), i * PACKET, piece);
+        self.receive(0, i)
+    }
+
+    /// Sends piece `i` to all others.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn send_to_all(self, i: u32, piece: u64) {
+        let mut k = 1;
+        while k < self.n {
+            self.send(k, i, piece);
+            k = arch::next(k);
+        }
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn store(self, index: u32, place: u32, piece: u64) {
         let to = Peer {
             pe: self.team.member(index),
             ctx: context::DEFAULT,
         };
-        let box_there = if self.me < index { self.me } else { self.me - 1 };
         let flag = u64::from(self.flag()) << 32;
         let words = [piece & 0xffff_ffff | flag, piece >> 32 | flag];
-        let offset = self.half() + u64::from(box_there) * self.box_bytes() + i * PACKET;
         // SAFETY: inside the box: whoever chose packets saw that the pieces fit.
-        unsafe { arch::store_packet_pair(offset, words, to) }
+        unsafe { arch::store_packet_pair(self.half() + u64::from(place), words, to) }
     }
 
     #[inline(always)]
-    fn place(self, d: u32, i: u64) -> u64 {
-        arch::heap_base() + self.half() + u64::from(d) * self.box_bytes() + i * PACKET
+    fn place(self, d: u32, i: u32) -> u64 {
+        arch::heap_base() + self.half() + u64::from(d * self.box_bytes() + i * PACKET)
     }
 
-    /// Looks at a packet: whether it is that of this epoch, and the flag of a later one. Such a flag shows that the members
-    /// don't make the same calls.
+    /// Whether it is a packet of this epoch.
     #[inline(always)]
-    fn look(self, packet: [u64; 2], later: &mut u32) -> bool {
-        let (a, b) = ((packet[0] >> 32) as u32, (packet[1] >> 32) as u32);
-        if is_later(a, self.flag()) {
-            *later = a;
-        }
-        if is_later(b, self.flag()) {
-            *later = b;
-        }
-        a == self.flag() && b == self.flag()
+    fn is_here(self, packet: [u64; 2]) -> bool {
+        flags(packet) == [self.flag(); 2]
     }
 
+    /// The flag of a later epoch shows that the members don't make the same calls.
     #[inline(always)]
-    fn check_later(self, later: u32, at: &'static Location<'static>) {
-        if later != 0 {
-            fault(FaultKind::Epoch, self.flag().into(), later.into(), at);
-        }
+    fn look(self, packet: [u64; 2], at: &'static Location<'static>) {
+        check_later(flags(packet), self.flag(), at);
     }
 
     /// Waits for piece `i` in box `d`.
     #[inline(always)]
     #[track_caller]
-    pub(super) fn receive(self, d: u32, i: u64) -> u64 {
+    pub(super) fn receive(self, d: u32, i: u32) -> u64 {
         let (address, at) = (self.place(d, i), Location::caller());
-        let mut packet = [0; 2];
         let watch = arch::watch(address + 4, 4, "==", self.flag().into());
-        arch::spin(&arch::watch_any(watch, 2, 8, false), || {
-            // SAFETY: inside the box, as in `send`.
-            packet = unsafe { arch::load_packet_pair(address) };
-            let mut later = 0;
-            let here = self.look(packet, &mut later);
-            self.check_later(later, at);
-            here
-        });
-        piece(packet)
+        piece(arch::poll(
+            &arch::watch_any(watch, 2, 8, false),
+            // SAFETY: inside the box, as in `store`.
+            || unsafe { arch::load_packet_pair(address) },
+            |packet| self.is_here(*packet),
+            |packet| self.look(*packet, at),
+        ))
     }
 
     /// Piece `i` of every member in the order of their indices, `own` among them, handed to `take`, which is told whether it is
     /// the first. The others' loads are under way together, some at a time.
     #[inline(always)]
     #[track_caller]
-    pub(super) fn gather(self, i: u64, own: u64, mut take: impl FnMut(bool, u64)) {
+    pub(super) fn gather(self, i: u32, own: u64, mut take: impl FnMut(bool, u64)) {
         let (at, others) = (Location::caller(), self.n - 1);
-        let (box_bytes, mut start, mut first) = (self.box_bytes(), self.place(0, i), 0);
+        let (box_bytes, mut start, mut first) = (u64::from(self.box_bytes()), self.place(0, i), 0);
         while first < others {
-            let mut packets = [[0u64; 2]; FLIGHT as usize];
             let watch = arch::watch(start + 4, 4, "==", self.flag().into());
             let watch = arch::watch_any(watch, u64::from(others - first), box_bytes as usize, false);
-            arch::spin(&watch, || {
-                // Counted loops unroll, and the packets stay in registers.
+            // Counted loops unroll, and the packets stay in registers.
+            let load = || {
+                let mut packets = [[0u64; 2]; FLIGHT as usize];
                 let (mut j, mut address) = (0, start);
                 while j < FLIGHT {
                     if first + j < others {
-                        // SAFETY: inside the box, as in `send`.
+                        // SAFETY: inside the box, as in `store`.
                         packets[j as usize] = unsafe { arch::load_packet_pair(address) };
                     }
                     address = arch::forward(address, box_bytes);
                     j += 1;
                 }
-                let (mut all, mut later) = (true, 0);
-                j = 0;
+                packets
+            };
+            let ready = |packets: &[[u64; 2]; FLIGHT as usize]| {
+                let (mut j, mut all) = (0, true);
                 while j < FLIGHT {
-                    if first + j < others {
-                        all &= self.look(packets[j as usize], &mut later);
-                    }
+                    all &= first + j >= others || self.is_here(packets[j as usize]);
                     j += 1;
                 }
-                self.check_later(later, at);
                 all
-            });
+            };
+            let look = |packets: &[[u64; 2]; FLIGHT as usize]| {
+                let mut j = 0;
+                while j < FLIGHT {
+                    self.look(packets[j as usize], at);
+                    j += 1;
+                }
+            };
+            let packets = arch::poll(&watch, load, ready, look);
             let mut j = 0;
             while j < FLIGHT {
                 let d = first + j;
@@ -267,6 +300,14 @@ impl Exchange {
         }
     }
 
+    /// The team meets, before it does without packets.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn meet_first<G: Tile>(self, tile: G) {
+        meet::<G, false>(tile, self.team);
+        self.empty(tile);
+    }
+
     /// Where [`usable`](Self::usable) is false, empties the boxes. Between two meetings of the team, so that no packet is under
     /// way.
     #[inline(always)]
@@ -288,30 +329,56 @@ impl Exchange {
 }
 
 #[inline(always)]
+fn flags(packet: [u64; 2]) -> [u32; 2] {
+    [(packet[0] >> 32) as u32, (packet[1] >> 32) as u32]
+}
+
+#[inline(always)]
 fn piece(packet: [u64; 2]) -> u64 {
     packet[0] & 0xffff_ffff | packet[1] << 32
 }
 
-/// How many pieces so many bytes are. No bytes are one empty piece.
+/// Copies a member's own part. The last members of the tile do it: the first have packets to send and to wait for.
 #[inline(always)]
-pub(super) fn pieces(bytes: u64) -> u64 {
-    if bytes <= PIECE { 1 } else { bytes.div_ceil(PIECE) }
+#[track_caller]
+pub(super) fn keep<T: Pod, G: Tile>(tile: G, from: &Pieces, to: &Pieces, count: u32) {
+    let mut i = tile.size() - 1 - tile.rank();
+    while i < count {
+        // SAFETY: both have so many pieces.
+        unsafe { to.store::<T>(i, from.load::<T>(i)) };
+        i += tile.size();
+    }
 }
 
-/// A run of elements of T in this PE's memory, as pieces; the last may be a part of one.
+/// How many pieces so many bytes are, which fit into a box. No bytes are one empty piece.
+#[inline(always)]
+pub(super) fn pieces(bytes: u64) -> u32 {
+    (bytes as u32).max(1).div_ceil(PIECE)
+}
+
+/// A run of elements of T in this PE's memory, which fits into a box, as pieces; the last may be a part of one.
 pub(super) struct Pieces {
     pub(super) address: u64,
-    pub(super) bytes: u64,
+    pub(super) bytes: u32,
 }
 
 impl Pieces {
+    /// The run of as many bytes that is `index` runs behind.
+    #[inline(always)]
+    pub(super) fn part(&self, index: u32) -> Self {
+        Self {
+            address: self.address + u64::from(index * self.bytes),
+            bytes: self.bytes,
+        }
+    }
+
     /// # Safety
     /// The run is live, and has a piece `i`.
     #[inline(always)]
     #[track_caller]
-    pub(super) unsafe fn load<T: Pod>(&self, i: u64) -> u64 {
-        let (at, left) = (self.address + i * PIECE, self.bytes - i * PIECE);
-        if size_of::<T>() >= 8 || (at % PIECE == 0 && left >= PIECE) {
+    pub(super) unsafe fn load<T: Pod>(&self, i: u32) -> u64 {
+        let (at, left) = (self.address + u64::from(i * PIECE), self.bytes - i * PIECE);
+        if size_of::<T>() >= 8 || (at % 8 == 0 && left >= PIECE) {
             // SAFETY: the caller's promise; aligned, and whole.
             return unsafe { arch::load(at, Space::Symmetric, Strength::Weak) };
         }
@@ -319,9 +386,9 @@ impl Pieces {
         while j < PIECE {
             if j < left {
                 // SAFETY: inside the run, and aligned for T.
-                piece |= unsafe { load_bits(at + j, size_of::<T>()) } << (8 * j);
+                piece |= unsafe { load_bits(at + u64::from(j), size_of::<T>()) } << (8 * j);
             }
-            j += size_of::<T>() as u64;
+            j += size_of::<T>() as u32;
         }
         piece
     }
@@ -330,9 +397,9 @@ impl Pieces {
     /// As [`load`](Self::load).
     #[inline(always)]
     #[track_caller]
-    pub(super) unsafe fn store<T: Pod>(&self, i: u64, piece: u64) {
-        let (at, left) = (self.address + i * PIECE, self.bytes - i * PIECE);
-        if size_of::<T>() >= 8 || (at % PIECE == 0 && left >= PIECE) {
+    pub(super) unsafe fn store<T: Pod>(&self, i: u32, piece: u64) {
+        let (at, left) = (self.address + u64::from(i * PIECE), self.bytes - i * PIECE);
+        if size_of::<T>() >= 8 || (at % 8 == 0 && left >= PIECE) {
             // SAFETY: as in `load`.
             unsafe { arch::store(at, piece, Space::Symmetric, Strength::Weak) };
             return;
@@ -341,9 +408,9 @@ impl Pieces {
         while j < PIECE {
             if j < left {
                 // SAFETY: as in `load`.
-                unsafe { store_bits(at + j, piece >> (8 * j), size_of::<T>()) };
+                unsafe { store_bits(at + u64::from(j), piece >> (8 * j), size_of::<T>()) };
             }
-            j += size_of::<T>() as u64;
+            j += size_of::<T>() as u32;
         }
     }
 }
@@ -382,35 +449,35 @@ unsafe fn store_bits(at: u64, bits: u64, bytes: usize) {
 pub(super) struct Shares {
     run: u32,
     count: u32,
-    i: u64,
-    step: u64,
-    pieces: u64,
+    i: u32,
+    step: u32,
+    pieces: u32,
 }
 
 impl Shares {
     #[inline(always)]
     #[track_caller]
-    pub(super) fn new<G: Tile>(tile: G, count: u32, pieces: u64) -> Self {
+    pub(super) fn new<G: Tile>(tile: G, count: u32, pieces: u32) -> Self {
+        let i = tile.rank();
+        // Most members of a large tile have no share: they need not look through the runs.
+        let count = if i < count * pieces { count } else { 0 };
         Self {
             run: 0,
             count,
-            i: tile.rank().into(),
-            step: tile.size().into(),
+            i,
+            step: tile.size(),
             pieces,
         }
     }
 }
 
 impl Iterator for Shares {
-    type Item = (u32, u64);
+    type Item = (u32, u32);
 
     // Runs are mostly few: no division.
     #[inline(always)]
-    fn next(&mut self) -> Option<(u32, u64)> {
-        while self.i >= self.pieces {
-            if self.run + 1 >= self.count {
-                return None;
-            }
+    fn next(&mut self) -> Option<(u32, u32)> {
+        while self.run < self.count && self.i >= self.pieces {
             self.i -= self.pieces;
             self.run += 1;
         }

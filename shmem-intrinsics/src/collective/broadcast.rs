@@ -1,7 +1,7 @@
 //! broadcast: the root's elements to everyone.
 
 use super::boxes::{Exchange, pieces};
-use super::choice::{Algorithm, Call, choose};
+use super::choice::{Call, packets, two_shot};
 use super::{Collective, begin, bytes_of, check_apart, check_root, meet, pieces_of};
 use crate::fault::{FaultKind, check};
 use crate::team::Team;
@@ -38,40 +38,46 @@ impl Collective {
             return;
         }
         let exchange = Exchange::begin(tile, team);
-        let algorithm = choose(Call::Broadcast, team.n_pes(), bytes, bytes, self.algorithm);
         let copies = exchange.me == root && dst.offset() != src.offset();
-        if algorithm == Algorithm::Packets && exchange.usable() {
+        if packets(Call::Broadcast, team.n_pes(), bytes, self.algorithm) && exchange.usable() {
             by_packets(tile, exchange, dst, src, root, copies);
             return;
         }
-        meet::<G, false>(tile, team);
-        exchange.empty(tile);
-        if copies {
-            put_nbi(tile, dst, src, team.pe(root));
-        }
-        if algorithm == Algorithm::TwoShot {
-            // Each fetches a part from the root, and hands it on.
-            let (me, n) = (u64::from(exchange.me), u64::from(exchange.n));
-            let part = src.len().div_ceil(n).next_multiple_of(16);
-            let range = (me * part).min(src.len())..((me + 1) * part).min(src.len());
-            let (own, theirs) = (dst.slice(range.clone()), src.slice(range));
-            if exchange.me != root {
-                get(tile, own, theirs, team.pe(root));
-            }
-            let from = if exchange.me == root { theirs } else { own };
-            let mut k = 1;
-            while k < exchange.n {
-                let index = exchange.ahead(k);
-                if index != root {
-                    put_nbi(tile, own, from, team.pe(index));
-                }
-                k = arch::next(k);
-            }
-        } else if exchange.me != root {
-            get_nbi(tile, dst, src, team.pe(root));
-        }
-        meet::<G, true>(tile, team);
+        let two = two_shot(Call::Broadcast, bytes, self.algorithm);
+        in_passes(tile, exchange, dst, src, root, two);
     }
+}
+
+#[inline(always)]
+#[track_caller]
+fn in_passes<T: Pod, G: Tile>(tile: G, exchange: Exchange, dst: SymSlice<T>, src: SymSlice<T>, root: u32, two: bool) {
+    let team = exchange.team;
+    exchange.meet_first(tile);
+    if exchange.me == root && dst.offset() != src.offset() {
+        put_nbi(tile, dst, src, team.pe(root));
+    }
+    if two {
+        // Each fetches a part from the root, and hands it on.
+        let (me, n) = (u64::from(exchange.me), u64::from(exchange.n));
+        let part = src.len().div_ceil(n).next_multiple_of(16);
+        let range = (me * part).min(src.len())..((me + 1) * part).min(src.len());
+        let (own, theirs) = (dst.slice(range.clone()), src.slice(range));
+        if exchange.me != root {
+            get(tile, own, theirs, team.pe(root));
+        }
+        let from = if exchange.me == root { theirs } else { own };
+        let mut k = 1;
+        while k < exchange.n {
+            let index = exchange.ahead(k);
+            if index != root {
+                put_nbi(tile, own, from, team.pe(index));
+            }
+            k = arch::next(k);
+        }
+    } else if exchange.me != root {
+        get_nbi(tile, dst, src, team.pe(root));
+    }
+    meet::<G, true>(tile, team);
 }
 
 /// The others send empty packets: the epoch rule wants to hear from everybody.
@@ -86,18 +92,28 @@ fn by_packets<T: Pod, G: Tile>(
     copies: bool,
 ) {
     let (from, to) = (pieces_of(src), pieces_of(dst));
-    let (count, size) = (pieces(from.bytes), u64::from(tile.size()));
-    let mut i = u64::from(tile.rank());
+    let (count, size) = (pieces(from.bytes.into()), tile.size());
+    let mut i = tile.rank();
+    if exchange.is_pair(tile, count) {
+        if i < count {
+            // SAFETY: both have a piece i. The root's own is what it sends.
+            unsafe {
+                let piece = if exchange.me == root { from.load::<T>(i) } else { 0 };
+                let other = exchange.swap(i, piece);
+                if exchange.me != root || copies {
+                    to.store::<T>(i, if exchange.me == root { piece } else { other });
+                }
+            }
+        }
+        exchange.end(tile);
+        return;
+    }
     if exchange.me == root {
         while i < count {
             // SAFETY: both have a piece i.
             unsafe {
                 let piece = from.load::<T>(i);
-                let mut k = 1;
-                while k < exchange.n {
-                    exchange.send(k, i, piece);
-                    k = arch::next(k);
-                }
+                exchange.send_to_all(i, piece);
                 if copies {
                     to.store::<T>(i, piece);
                 }

@@ -353,8 +353,8 @@ fn moves_by_packets(exchange: Exchange, dst: SymSlice<u8>, src: SymSlice<u8>, pl
 /// Writes what one other member has sent.
 #[inline(always)]
 #[track_caller]
-fn take_all(exchange: Exchange, d: u32, to: &Pieces, count: u64) {
-    let (mut i, size) = (u64::from(Block.rank()), u64::from(Block.size()));
+fn take_all(exchange: Exchange, d: u32, to: &Pieces, count: u32) {
+    let (mut i, size) = (Block.rank(), Block.size());
     while i < count {
         // SAFETY: the destination has a piece i.
         unsafe { to.store::<u8>(i, exchange.receive(d, i)) };
@@ -429,9 +429,9 @@ fn reduces_by_packets<T: Named>(exchange: Exchange, by: ByName<T>, dst: SymSlice
     let (scatters, roots) = (plan.call == Call::ReduceScatter, plan.call == Call::ReduceTo);
     let source = |index: u32| Pieces {
         address: arch::heap_base() + src.offset() + if scatters { u64::from(index) * plan.part } else { 0 },
-        bytes: plan.part,
+        bytes: plan.part as u32,
     };
-    let (first, size) = (u64::from(Block.rank()), u64::from(Block.size()));
+    let (first, size) = (Block.rank(), Block.size());
     let mut i = first;
     while i < count {
         let mut k = 1;

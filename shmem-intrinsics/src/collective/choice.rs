@@ -86,16 +86,21 @@ pub const fn room(n_pes: u32) -> u64 {
     TeamBlock::box_bytes(n_pes) / 2
 }
 
-/// `bytes` go to each other member in packets; `taken` are what one member takes in, in one pass.
+/// Whether packets are taken, where `bytes` go to each other member.
 #[inline(always)]
-pub(super) fn choose(call: Call, n: u32, bytes: u64, taken: u64, asked: Option<Algorithm>) -> Algorithm {
-    let row = &TABLE[call as usize];
+pub(super) fn packets(call: Call, n: u32, bytes: u64, asked: Option<Algorithm>) -> bool {
     match asked {
-        Some(Algorithm::Packets) if bytes <= room(n) => Algorithm::Packets,
-        None if bytes <= row.packets && bytes <= room(n) => Algorithm::Packets,
-        Some(Algorithm::TwoShot) => Algorithm::TwoShot,
-        Some(Algorithm::OneShot) => Algorithm::OneShot,
-        _ if taken <= row.one_shot => Algorithm::OneShot,
-        _ => Algorithm::TwoShot,
+        None => bytes <= TABLE[call as usize].packets && bytes <= room(n),
+        Some(asked) => asked == Algorithm::Packets && bytes <= room(n),
+    }
+}
+
+/// Whether two passes are taken where packets are not, and one member would take in `taken` bytes in one pass.
+#[inline(always)]
+pub(super) fn two_shot(call: Call, taken: u64, asked: Option<Algorithm>) -> bool {
+    match asked {
+        Some(Algorithm::OneShot) => false,
+        Some(Algorithm::TwoShot) => true,
+        _ => taken > TABLE[call as usize].one_shot,
     }
 }

@@ -1,7 +1,7 @@
 //! fcollect: everyone's elements to everyone.
 
-use super::boxes::{Exchange, Shares, pieces};
-use super::choice::{Algorithm, Call, choose};
+use super::boxes::{Exchange, Shares, keep, pieces};
+use super::choice::{Call, packets};
 use super::{Collective, begin, bytes_of, check_apart, meet, pieces_of};
 use crate::fault::{FaultKind, check};
 use crate::team::Team;
@@ -46,38 +46,47 @@ impl Collective {
             check_apart(dst, src, None);
         }
         let exchange = Exchange::begin(tile, team);
-        let all = bytes * u64::from(n - 1);
-        let algorithm = choose(Call::Fcollect, n, bytes, all, self.algorithm);
-        if algorithm == Algorithm::Packets && exchange.usable() {
-            let (from, mine) = (pieces_of(src), pieces_of(own));
+        if packets(Call::Fcollect, n, bytes, self.algorithm) && exchange.usable() {
+            let (from, to) = (pieces_of(src), pieces_of(dst.chunk(0, src.len())));
             let count = pieces(bytes);
-            for (k, i) in Shares::new(tile, n, count) {
-                // SAFETY: both have a piece i.
-                unsafe {
-                    let piece = from.load::<T>(i);
-                    // Its own part comes last.
-                    if k + 1 < n {
-                        exchange.send(k + 1, i, piece);
-                    } else if !in_place {
-                        mine.store::<T>(i, piece);
-                    }
+            if exchange.is_pair(tile, count) {
+                let (i, other) = (tile.rank(), exchange.other());
+                if i < count {
+                    // SAFETY: both have a piece i.
+                    unsafe { to.part(other).store::<T>(i, exchange.swap(i, from.load::<T>(i))) };
                 }
+                if !in_place {
+                    keep::<T, G>(tile, &from, &to.part(exchange.me), count);
+                }
+                exchange.end(tile);
+                return;
+            }
+            for (k, i) in Shares::new(tile, n - 1, count) {
+                // SAFETY: it has a piece i.
+                exchange.send(k + 1, i, unsafe { from.load::<T>(i) });
+            }
+            if !in_place {
+                keep::<T, G>(tile, &from, &to.part(exchange.me), count);
             }
             for (d, i) in Shares::new(tile, n - 1, count) {
-                let to = pieces_of(dst.chunk(exchange.sender(d), src.len()));
                 // SAFETY: the part has a piece i.
-                unsafe { to.store::<T>(i, exchange.receive(d, i)) };
+                unsafe { to.part(exchange.sender(d)).store::<T>(i, exchange.receive(d, i)) };
             }
             exchange.end(tile);
             return;
         }
-        meet::<G, false>(tile, team);
-        exchange.empty(tile);
-        let mut k = u32::from(in_place);
-        while k < n {
-            put_nbi(tile, own, src, team.pe(exchange.ahead(k)));
-            k = arch::next(k);
-        }
-        meet::<G, true>(tile, team);
+        in_one_pass(tile, exchange, own, src);
     }
+}
+
+#[inline(always)]
+#[track_caller]
+fn in_one_pass<T: Pod, G: Tile>(tile: G, exchange: Exchange, own: SymSlice<T>, src: SymSlice<T>) {
+    exchange.meet_first(tile);
+    let mut k = u32::from(own.offset() == src.offset());
+    while k < exchange.n {
+        put_nbi(tile, own, src, exchange.team.pe(exchange.ahead(k)));
+        k = arch::next(k);
+    }
+    meet::<G, true>(tile, exchange.team);
 }

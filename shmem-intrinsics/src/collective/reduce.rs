@@ -1,14 +1,14 @@
 //! reduce: everyone's elements, combined, to everyone.
 
 use super::boxes::{Exchange, pieces};
-use super::choice::{Algorithm, Call, choose};
+use super::choice::{Call, packets, two_shot};
 use super::lines::Pass;
 use super::op::ReduceOp;
 use super::{Collective, begin, bytes_of, check_apart, meet, pieces_of};
 use crate::fault::{FaultKind, check};
 use crate::team::Team;
 use crate::tile::Tile;
-use crate::{Pod, SymSlice, arch, quiet};
+use crate::{Pod, SymSlice, quiet};
 use core::any::type_name;
 
 impl Collective {
@@ -56,20 +56,16 @@ impl Collective {
         }
         let exchange = Exchange::begin(tile, team);
         let n = team.n_pes();
-        let all = bytes.saturating_mul((n - 1).into());
-        let algorithm = choose(Call::Reduce, n, bytes, all, self.algorithm);
-        if algorithm == Algorithm::Packets && exchange.usable() {
+        if packets(Call::Reduce, n, bytes, self.algorithm) && exchange.usable() {
             let (from, to) = (pieces_of(src), pieces_of(dst));
-            let count = pieces(bytes);
-            // A member sends the pieces that it will write: in place, nobody else reads them.
-            send_all::<T, G>(tile, exchange, &from, count);
             // SAFETY: both have that many pieces.
-            unsafe { combine_all::<T, O, G>(tile, exchange, &from, &to, count) };
+            unsafe { all_to_all::<T, O, G>(tile, exchange, &from, &to, pieces(bytes)) };
             exchange.end(tile);
             return;
         }
-        meet::<G, false>(tile, team);
-        exchange.empty(tile);
+        let taken = bytes.saturating_mul((n - 1).into());
+        // In place, nobody else reads the part that this PE combines.
+        let puts = two_shot(Call::Reduce, taken, self.algorithm) || dst.offset() == src.offset();
         let mut pass = Pass {
             team,
             from: src.offset(),
@@ -78,42 +74,75 @@ impl Collective {
             first: exchange.me,
             count: 0,
         };
-        let puts = algorithm == Algorithm::TwoShot || dst.offset() == src.offset();
         if puts {
-            // In place, nobody else reads the part that this PE combines.
             pass = own_part(pass, exchange);
             pass.count = n;
         }
-        pass.run::<T, O, G>(tile);
-        finish(tile, team, puts);
+        in_passes::<T, O, G>(tile, exchange, pass, puts);
     }
 }
 
-/// The members meet; what they have put is done before.
 #[inline(always)]
 #[track_caller]
-pub(super) fn finish<G: Tile>(tile: G, team: Team, puts: bool) {
+pub(super) fn in_passes<T: Pod, O: ReduceOp<T>, G: Tile>(tile: G, exchange: Exchange, pass: Pass, puts: bool) {
+    exchange.meet_first(tile);
+    pass.run::<T, O, G>(tile);
+    // What was put is done before they meet again.
     if puts {
         quiet(tile);
     }
-    meet::<G, false>(tile, team);
+    meet::<G, false>(tile, exchange.team);
 }
 
-/// Sends every piece to all others.
+/// Sends this PE's pieces to all others, and combines them with theirs. A thread sends the pieces that it will write: in place,
+/// nobody else reads them.
+///
+/// # Safety
+/// Both have so many pieces.
 #[inline(always)]
 #[track_caller]
-pub(super) fn send_all<T: Pod, G: Tile>(tile: G, exchange: Exchange, from: &super::boxes::Pieces, count: u64) {
-    let (mut i, size) = (u64::from(tile.rank()), u64::from(tile.size()));
-    while i < count {
-        // SAFETY: it has a piece i.
-        let piece = unsafe { from.load::<T>(i) };
-        let mut k = 1;
-        while k < exchange.n {
-            exchange.send(k, i, piece);
-            k = arch::next(k);
+unsafe fn all_to_all<T: Pod, O: ReduceOp<T>, G: Tile>(
+    tile: G,
+    exchange: Exchange,
+    from: &super::boxes::Pieces,
+    to: &super::boxes::Pieces,
+    count: u32,
+) {
+    let (mut i, size) = (tile.rank(), tile.size());
+    if exchange.is_pair(tile, count) {
+        if i < count {
+            // SAFETY: the caller's, here and below.
+            unsafe { swap_and_combine::<T, O>(exchange, i, from.load::<T>(i), from, to) };
         }
+        return;
+    }
+    while i < count {
+        exchange.send_to_all(i, unsafe { from.load::<T>(i) });
         i += size;
     }
+    unsafe { combine_all::<T, O, G>(tile, exchange, from, to, count) };
+}
+
+/// Piece `i` of two members: `piece` goes to the other, and what comes from it is combined with this one's own.
+///
+/// # Safety
+/// Both have a piece `i`.
+#[inline(always)]
+#[track_caller]
+pub(super) unsafe fn swap_and_combine<T: Pod, O: ReduceOp<T>>(
+    exchange: Exchange,
+    i: u32,
+    piece: u64,
+    from: &super::boxes::Pieces,
+    to: &super::boxes::Pieces,
+) {
+    // SAFETY: the caller's.
+    let own = unsafe { from.load::<T>(i) };
+    let other = exchange.swap(i, piece);
+    let (a, b) = if exchange.me == 0 { (own, other) } else { (other, own) };
+    let sum = O::__narrow(O::__combine(O::__widen(a), O::__widen(b)));
+    // SAFETY: as above.
+    unsafe { to.store::<T>(i, sum) };
 }
 
 /// Combines this PE's pieces with what all others have sent.
@@ -127,9 +156,9 @@ pub(super) unsafe fn combine_all<T: Pod, O: ReduceOp<T>, G: Tile>(
     exchange: Exchange,
     from: &super::boxes::Pieces,
     to: &super::boxes::Pieces,
-    count: u64,
+    count: u32,
 ) {
-    let (mut i, size) = (u64::from(tile.rank()), u64::from(tile.size()));
+    let (mut i, size) = (tile.rank(), tile.size());
     while i < count {
         // SAFETY: the caller's.
         unsafe { to.store::<T>(i, combined::<T, O>(exchange, i, from.load::<T>(i))) };
@@ -140,7 +169,7 @@ pub(super) unsafe fn combine_all<T: Pod, O: ReduceOp<T>, G: Tile>(
 /// Piece `i` of all members, combined in the order of their indices.
 #[inline(always)]
 #[track_caller]
-fn combined<T: Pod, O: ReduceOp<T>>(exchange: Exchange, i: u64, own: u64) -> u64 {
+fn combined<T: Pod, O: ReduceOp<T>>(exchange: Exchange, i: u32, own: u64) -> u64 {
     let mut sum = O::__widen(0);
     exchange.gather(i, own, |first, piece| {
         let wide = O::__widen(piece);

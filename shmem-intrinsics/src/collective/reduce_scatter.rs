@@ -1,11 +1,11 @@
 //! reduce_scatter: everyone's elements, combined; to each its part.
 
 use super::boxes::{Exchange, Shares, pieces};
-use super::choice::{Algorithm, Call, choose};
+use super::choice::{Call, packets};
 use super::lines::Pass;
 use super::op::ReduceOp;
-use super::reduce::combine_all;
-use super::{Collective, begin, bytes_of, check_apart, meet, pieces_of};
+use super::reduce::{combine_all, in_passes, swap_and_combine};
+use super::{Collective, begin, bytes_of, check_apart, pieces_of};
 use crate::fault::{FaultKind, check};
 use crate::team::Team;
 use crate::tile::Tile;
@@ -57,23 +57,28 @@ impl Collective {
         let own = src.chunk(team.my_pe(), dst.len());
         check_apart(dst, src, Some(own));
         let exchange = Exchange::begin(tile, team);
-        let all = bytes * u64::from(n - 1);
-        let algorithm = choose(Call::ReduceScatter, n, bytes, all, self.algorithm);
-        if algorithm == Algorithm::Packets && exchange.usable() {
+        if packets(Call::ReduceScatter, n, bytes, self.algorithm) && exchange.usable() {
+            let (from, to) = (pieces_of(own), pieces_of(dst));
             let count = pieces(bytes);
+            if exchange.is_pair(tile, count) {
+                let (i, theirs) = (tile.rank(), pieces_of(src.chunk(exchange.other(), dst.len())));
+                if i < count {
+                    // SAFETY: the parts have a piece i.
+                    unsafe { swap_and_combine::<T, O>(exchange, i, theirs.load::<T>(i), &from, &to) };
+                }
+                exchange.end(tile);
+                return;
+            }
             for (k, i) in Shares::new(tile, n - 1, count) {
                 let part = pieces_of(src.chunk(exchange.ahead(k + 1), dst.len()));
                 // SAFETY: the part has a piece i.
                 exchange.send(k + 1, i, unsafe { part.load::<T>(i) });
             }
-            let (from, to) = (pieces_of(own), pieces_of(dst));
             // SAFETY: both have that many pieces.
             unsafe { combine_all::<T, O, G>(tile, exchange, &from, &to, count) };
             exchange.end(tile);
             return;
         }
-        meet::<G, false>(tile, team);
-        exchange.empty(tile);
         let pass = Pass {
             team,
             from: own.offset(),
@@ -82,7 +87,6 @@ impl Collective {
             first: 0,
             count: 0,
         };
-        pass.run::<T, O, G>(tile);
-        meet::<G, false>(tile, team);
+        in_passes::<T, O, G>(tile, exchange, pass, false);
     }
 }

@@ -1,11 +1,11 @@
 //! reduce to a root: everyone's elements, combined, to one member.
 
 use super::boxes::{Exchange, pieces};
-use super::choice::{Algorithm, Call, choose};
+use super::choice::{Call, packets, two_shot};
 use super::lines::Pass;
 use super::op::ReduceOp;
-use super::reduce::{combine_all, finish, own_part};
-use super::{Collective, begin, bytes_of, check_apart, check_root, meet, pieces_of};
+use super::reduce::{combine_all, in_passes, own_part};
+use super::{Collective, begin, bytes_of, check_apart, check_root, pieces_of};
 use crate::fault::{FaultKind, check};
 use crate::team::Team;
 use crate::tile::Tile;
@@ -51,9 +51,7 @@ impl Collective {
         }
         let exchange = Exchange::begin(tile, team);
         let n = team.n_pes();
-        let all = bytes.saturating_mul((n - 1).into());
-        let algorithm = choose(Call::ReduceTo, n, bytes, all, self.algorithm);
-        if algorithm == Algorithm::Packets && exchange.usable() {
+        if packets(Call::ReduceTo, n, bytes, self.algorithm) && exchange.usable() {
             let (from, to, count) = (pieces_of(src), pieces_of(dst), pieces(bytes));
             if exchange.me == root {
                 exchange.send_empty(tile, root);
@@ -61,7 +59,7 @@ impl Collective {
                 unsafe { combine_all::<T, O, G>(tile, exchange, &from, &to, count) };
             } else {
                 let k = exchange.distance(root);
-                let (mut i, size) = (u64::from(tile.rank()), u64::from(tile.size()));
+                let (mut i, size) = (tile.rank(), tile.size());
                 while i < count {
                     // SAFETY: it has a piece i.
                     unsafe { exchange.send(k, i, from.load::<T>(i)) };
@@ -73,8 +71,6 @@ impl Collective {
             exchange.end(tile);
             return;
         }
-        meet::<G, false>(tile, team);
-        exchange.empty(tile);
         let mut pass = Pass {
             team,
             from: src.offset(),
@@ -83,14 +79,14 @@ impl Collective {
             first: root,
             count: 0,
         };
-        let puts = algorithm == Algorithm::TwoShot || dst.offset() == src.offset();
+        let taken = bytes.saturating_mul((n - 1).into());
+        let puts = two_shot(Call::ReduceTo, taken, self.algorithm) || dst.offset() == src.offset();
         if puts {
             pass = own_part(pass, exchange);
             pass.count = 1;
         } else if exchange.me != root {
             pass.bytes = 0;
         }
-        pass.run::<T, O, G>(tile);
-        finish(tile, team, puts);
+        in_passes::<T, O, G>(tile, exchange, pass, puts);
     }
 }

@@ -1,15 +1,15 @@
 //! What lies in the heap for a team that the host made.
 
-use super::{SYNC_SLOTS, sync_bytes};
+use super::SYNC_SLOTS;
 
 /// Teams that a PE may be in at once, besides the world and the node.
 pub const MAX_TEAMS: u32 = 64;
 
-/// The block of one team, in the system area, on each of its members at the same place: its sync words
-/// ([`sync_bytes`]), then its members' numbers in the world (u32 each), then for each PE of the world its index in the team
-/// (u32, [`NONE`](Self::NONE) where it is no member), then how many members there are (u32); then what its collectives
-/// need: [`packets`](Self::packets), [`meetings`](Self::meetings). The world and the node have blocks whose tables are not
-/// filled in.
+/// The block of one team, in the system area, on each of its members at the same place. What small calls need comes first, at places
+/// that are known when a kernel is compiled: epochs, [`BOXES`](Self::BOXES), sync [`WORDS`](Self::WORDS). Then the members' numbers
+/// in the world (u32 each), for each PE of the world its index in the team (u32, [`NONE`](Self::NONE) where it is no member),
+/// how many members there are (u32), and [`meetings`](Self::meetings). The world and the node have blocks whose tables are
+/// not filled in.
 ///
 /// The indices, the number of members and the members of a team with a stride are not read on the way of a call: they are for
 /// translation, and for whoever looks what a wait is about.
@@ -22,6 +22,19 @@ impl TeamBlock {
 
     /// Bytes that the packets of one epoch of a slot have: boxes, one for each other member. The largest team has boxes of 16.
     pub const HALF: u64 = 16 << 10;
+
+    /// Where the epochs of packets lie: `[SYNC_SLOTS]` of u64, written by their own PE only.
+    pub const EPOCHS: u64 = 0;
+
+    /// Where the epochs of barriers and syncs lie: likewise.
+    pub const SYNC_EPOCHS: u64 = (SYNC_SLOTS as u64) * 8;
+
+    /// Where the packets lie: `[SYNC_SLOTS][2]` of [`HALF`](Self::HALF) bytes.
+    pub const BOXES: u64 = 128;
+
+    /// Where the words of barriers and syncs lie: `[SYNC_SLOTS][n]` of u64 in a team of `n`, where the member of index p sets word
+    /// `[s][p]`.
+    pub const WORDS: u64 = Self::BOXES + (SYNC_SLOTS as u64) * 2 * Self::HALF;
 
     /// Bytes of a block in a world of `n_pes`: room for the largest team, in lines of its own.
     pub const fn bytes(n_pes: u32) -> u64 {
@@ -37,7 +50,7 @@ impl TeamBlock {
     /// Where the words lie by which block b of each member meets block b of every other (`collective::by_blocks`): for each slot
     /// [`meeting_bytes`](Self::meeting_bytes).
     pub const fn meetings(n_pes: u32) -> u64 {
-        Self::boxes(n_pes) + (SYNC_SLOTS as u64) * 2 * Self::HALF
+        (Self::indices(n_pes) + 4 * n_pes as u64 + 4).next_multiple_of(128)
     }
 
     /// Bytes of a slot of [`meetings`](Self::meetings), in a world of `n_pes`: `[MEETING_BLOCKS]` epochs, written by their own PE
@@ -69,16 +82,6 @@ impl TeamBlock {
         }
     }
 
-    /// Where the epochs of packets lie: `[SYNC_SLOTS]` of u64, written by their own PE only.
-    pub const fn packets(n_pes: u32) -> u64 {
-        (sync_bytes(n_pes) + 8 * n_pes as u64 + 4).next_multiple_of(128)
-    }
-
-    /// Where the packets lie: `[SYNC_SLOTS][2]` of [`HALF`](Self::HALF) bytes.
-    pub const fn boxes(n_pes: u32) -> u64 {
-        Self::packets(n_pes) + 128
-    }
-
     /// Bytes of a member's box in a half, in a team of `n`, 2 or more: a power of 2.
     pub const fn box_bytes(n: u32) -> u64 {
         Self::HALF >> (32 - (n - 2).leading_zeros())
@@ -86,7 +89,7 @@ impl TeamBlock {
 
     /// Where the members of a team of `n` begin.
     pub const fn members(n: u32) -> u64 {
-        sync_bytes(n)
+        Self::WORDS + (SYNC_SLOTS as u64) * n as u64 * 8
     }
 
     /// Where the indices begin, in a team of `n`.
@@ -96,7 +99,7 @@ impl TeamBlock {
 
     /// Where the number of members lies, in a world of `n_pes`.
     pub const fn size(n_pes: u32) -> u64 {
-        Self::packets(n_pes) - 4
+        Self::meetings(n_pes) - 4
     }
 
     /// What a block holds when its team begins. The members are PEs of a world of `n_pes`, each once.

@@ -218,6 +218,27 @@ fn computed_elements_go_straight_to_the_peer() {
 }
 
 #[test]
+fn a_sum_on_a_stream_has_the_loads_of_two_members_under_way() {
+    use shmem_device::collective::reduces;
+    for (name, sass) in [
+        ("f32", Sass::of::<reduces<f32>>()),
+        ("u64", Sass::of::<reduces<u64>>()),
+        ("u8", Sass::of::<reduces<u8>>()),
+    ] {
+        let Some(sass) = sass else { return };
+        // Four lines of each; what is combined and stored comes behind them. No flight lies in local memory.
+        let breaks = ["STG", "FADD", "BSSY", "BAR", "LDL", "STL"];
+        let longest = longest_run(&sass.instructions, "LDG.E.128.STRONG.SYS", &breaks);
+        assert!(longest >= 8, "{name}: {longest} loads before the first sum");
+        assert_eq!(
+            sass.count(&["LDL.128"]) + sass.count(&["STL.128"]),
+            0,
+            "{name}: local memory"
+        );
+    }
+}
+
+#[test]
 fn one_instruction_where_there_is_one() {
     let Some(sass) = Sass::of::<conformance::reduce::of_warp>() else {
         return;

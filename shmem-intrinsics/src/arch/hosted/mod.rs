@@ -324,16 +324,24 @@ pub(crate) fn watch_any(first: Watch, count: u64, stride: usize, each: bool) -> 
 }
 
 #[track_caller]
-pub(crate) fn spin(watch: &Watch, mut ready: impl FnMut() -> bool) {
-    let (machine, at) = (current().machine, Location::caller());
-    if machine.leaves_out_wait(at) {
-        return;
+pub(crate) fn spin(watch: &Watch, ready: impl FnMut() -> bool) {
+    if !current().machine.leaves_out_wait(Location::caller()) {
+        poll(watch, ready, |ready| *ready, |_| ());
     }
+}
+
+#[track_caller]
+pub(crate) fn poll<V>(watch: &Watch, mut load: impl FnMut() -> V, ready: impl Fn(&V) -> bool, look: impl Fn(&V)) -> V {
+    let (machine, at) = (current().machine, Location::caller());
     machine.watching(Some((watch, at)));
-    while !ready() {
+    let mut seen = load();
+    while !ready(&seen) && !machine.leaves_out_wait(at) {
+        look(&seen);
         machine.pause(watch, at);
+        seen = load();
     }
     machine.watching(None);
+    seen
 }
 
 pub(crate) fn fault(kind: FaultKind, a: u64, b: u64, at: Option<At>) -> ! {

@@ -1,6 +1,7 @@
 //! The copy engine of put and get: 16 bytes at a time on the peer's side, many loads in flight.
 //!
-//! 1. The edges, up to where the peer's side is 16-byte aligned and after the last whole 16 bytes, go by elements.
+//! 1. The edges, up to where the peer's side is 16-byte aligned and after the last whole 16 bytes, go by elements. Aligned transfers
+//!    have none.
 //! 2. The body goes by lines of 16 bytes. Each member has a flight of loads under way before it stores: the link is filled
 //!    by bytes in flight, and one load at a time does not fill it.
 //! 3. Where the two sides disagree in alignment, this side's accesses are narrower; the peer's stay 16 bytes.
@@ -23,6 +24,8 @@ const LONE_FLIGHT: u32 = 32;
 const EDGE_FLIGHT: usize = 4;
 /// A line's bytes.
 const LINE: u64 = 16;
+/// Threads of a warp.
+const WARP: u32 = 32;
 
 /// What a member does: PUT stores to the peer, otherwise it loads from there.
 #[derive(Clone, Copy)]
@@ -35,11 +38,16 @@ struct Job<const PUT: bool> {
     size: u32,
 }
 
-/// Copies `extent` between the mapped address `peer` and `here`, shared out among the tile's members. No sync.
+/// Copies `extent` between the mapped address `peer` and `here`, shared out among the tile's members. No sync. `more`: other
+/// copies may follow before one.
 #[inline(always)]
-pub(super) fn copy<G: Tile, const PUT: bool>(tile: G, peer: u64, here: Span, extent: Extent) {
-    let Extent { bytes, element, align } = extent;
-    let job = Job::<PUT> {
+pub(super) fn copy<G: Tile, const PUT: bool>(tile: G, peer: u64, here: Span, extent: Extent, more: bool) {
+    let Extent {
+        mut bytes,
+        element,
+        align,
+    } = extent;
+    let mut job = Job::<PUT> {
         peer,
         here: here.address,
         space: here.space,
@@ -47,26 +55,36 @@ pub(super) fn copy<G: Tile, const PUT: bool>(tile: G, peer: u64, here: Span, ext
         rank: tile.rank(),
         size: tile.size(),
     };
-    let head = if align >= 16 {
-        0
-    } else {
-        (peer.wrapping_neg() & 15).min(bytes)
-    };
-    let body = (bytes - head) & !(LINE - 1);
-    let askew = (here.address + head) & 15;
-    if align >= 16 || askew == 0 {
-        job.lines::<G, 16>(head, body);
-    } else if align == 8 || askew == 8 {
-        job.lines::<G, 8>(head, body);
-    } else if align == 4 || askew & 3 == 0 {
-        job.lines::<G, 4>(head, body);
-    } else if align == 2 || askew & 1 == 0 {
-        job.lines::<G, 2>(head, body);
-    } else {
-        job.lines::<G, 1>(head, body);
+    // Short transfers wait for the arithmetic before their loads: a member that has nothing to do leaves at once, and so do aligned
+    // transfers.
+    if u64::from(job.rank) * u64::from(align) >= bytes {
+        return;
     }
-    if align < 16 && body != bytes {
+    if align < 16 && (peer | here.address | bytes) & (LINE - 1) != 0 {
+        let head = (peer.wrapping_neg() & (LINE - 1)).min(bytes);
+        let body = (bytes - head) & !(LINE - 1);
         job.edges(align, head, body, bytes - body);
+        (job.peer, job.here, bytes) = (peer + head, here.address + head, body);
+        let askew = job.here & (LINE - 1);
+        if askew != 0 {
+            return if align == 8 || askew == 8 {
+                job.lines::<G, 8>(bytes);
+            } else if align == 4 || askew & 3 == 0 {
+                job.lines::<G, 4>(bytes);
+            } else if align == 2 || askew & 1 == 0 {
+                job.lines::<G, 2>(bytes);
+            } else {
+                job.lines::<G, 1>(bytes);
+            };
+        }
+    }
+    let room = |lines: u32| bytes <= u64::from(job.size * lines) * LINE;
+    if !PUT && more && job.warps() > 1 && room(FLIGHT as u32) {
+        job.few(bytes as u32 / LINE as u32);
+    } else if room(2) {
+        job.pair(bytes as u32 / LINE as u32);
+    } else {
+        job.lines::<G, 16>(bytes);
     }
 }
 
@@ -135,22 +153,71 @@ impl<const PUT: bool> Job<PUT> {
         }
     }
 
-    /// Bytes `begin..begin + bytes`, a multiple of 16: the peer's side is 16-byte aligned there, this side to ALIGN.
+    /// `bytes`, a multiple of 16: the peer's side is 16-byte aligned, this side to ALIGN.
     #[inline(always)]
-    fn lines<G: Tile, const ALIGN: usize>(self, begin: u64, bytes: u64) {
+    fn lines<G: Tile, const ALIGN: usize>(self, bytes: u64) {
         // 2^32 lines are 64 GiB. Indices of 32 bits halve the arithmetic, which is what short transfers wait for.
-        let (peer, here) = (self.peer + begin, self.here + begin);
         let mut done = 0;
         while done < bytes {
+            let (peer, here) = (self.peer + done, self.here + done);
             let some = (bytes - done).min(1 << 35);
             if ALIGN == 16 && G::__LONE && !PUT {
-                self.alone(peer + done, here + done, (some / LINE) as u32);
+                self.alone(peer, here, (some / LINE) as u32);
             } else if ALIGN >= 4 {
-                self.flights::<ALIGN, FLIGHT>(peer + done, here + done, (some / LINE) as u32);
+                self.flights::<ALIGN, FLIGHT>(peer, here, (some / LINE) as u32);
             } else {
-                self.flights::<ALIGN, 1>(peer + done, here + done, (some / LINE) as u32);
+                self.flights::<ALIGN, 1>(peer, here, (some / LINE) as u32);
             }
             done += some;
+        }
+    }
+
+    /// Two lines for each member at most.
+    #[inline(always)]
+    fn pair(self, lines: u32) {
+        if self.rank < lines {
+            let (from, to) = self.ends(self.peer, self.here, self.rank);
+            let first = self.load_line::<16>(from);
+            if self.rank + self.size < lines {
+                let second = self.load_line::<16>(advance(from, self.size));
+                self.store_line::<16>(advance(to, self.size), second);
+            }
+            self.store_line::<16>(to, first);
+        }
+    }
+
+    /// How many warps a block's tile has; 0 where it is no block's, or its size no multiple of theirs.
+    #[inline(always)]
+    fn warps(self) -> u32 {
+        if self.size > 1024 || !self.size.is_multiple_of(WARP) {
+            0
+        } else {
+            self.size / WARP
+        }
+    }
+
+    /// A flight for each member at most: by as few warps as can be, and by other ones each time. A warp waits for its loads before it
+    /// can go on to the next transfer; the others go ahead.
+    #[inline(always)]
+    fn few(self, lines: u32) {
+        const PART: u32 = WARP * FLIGHT as u32;
+        let (warp, warps) = (self.rank / WARP, self.warps());
+        let hash = ((self.here >> 4) as u32).wrapping_mul(0x9e37_79b9);
+        let first = ((u64::from(hash) * u64::from(warps)) >> 32) as u32;
+        let begin = PART
+            * if warp < first {
+                warp + warps - first
+            } else {
+                warp - first
+            };
+        if begin < lines {
+            let at = u64::from(begin) * LINE;
+            let part = Self {
+                rank: self.rank % WARP,
+                size: WARP,
+                ..self
+            };
+            part.flights::<16, FLIGHT>(self.peer + at, self.here + at, (lines - begin).min(PART));
         }
     }
 

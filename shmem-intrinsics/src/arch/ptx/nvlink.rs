@@ -45,7 +45,7 @@ pub(crate) unsafe fn load_remote<T: Pod>(offset: u64, from: Peer) -> T {
 #[track_caller]
 pub(crate) fn put<G: Tile>(tile: G, dst: u64, src: Span, extent: Extent, to: Peer, blocking: bool) {
     span!(tile, Put, to.pe, extent.bytes);
-    copy::<G, true>(tile, peer_base(to.pe) + dst, src, extent);
+    copy::<G, true>(tile, peer_base(to.pe) + dst, src, extent, !blocking);
     if blocking {
         tile.sync();
     }
@@ -56,7 +56,7 @@ pub(crate) fn put<G: Tile>(tile: G, dst: u64, src: Span, extent: Extent, to: Pee
 #[track_caller]
 pub(crate) fn get<G: Tile>(tile: G, dst: Span, src: u64, extent: Extent, from: Peer, blocking: bool) {
     span!(tile, Get, from.pe, extent.bytes);
-    copy::<G, false>(tile, peer_base(from.pe) + src, dst, extent);
+    copy::<G, false>(tile, peer_base(from.pe) + src, dst, extent, !blocking);
     if blocking {
         tile.sync();
     }
@@ -67,7 +67,7 @@ pub(crate) fn get<G: Tile>(tile: G, dst: Span, src: u64, extent: Extent, from: P
 #[track_caller]
 pub(crate) fn put_signal<G: Tile, A: Action>(tile: G, dst: u64, src: Span, extent: Extent, action: A, to: Peer) {
     span!(tile, PutSignal, to.pe, extent.bytes);
-    copy::<G, true>(tile, peer_base(to.pe) + dst, src, extent);
+    copy::<G, true>(tile, peer_base(to.pe) + dst, src, extent, false);
     tile.sync();
     if tile.leader() {
         signal(action, to);
@@ -179,17 +179,30 @@ pub(crate) fn watch_any(first: Watch, _count: u64, _stride: usize, _each: bool) 
 /// Polls between two looks at the abort word and the clock.
 const SPINS: u32 = 256;
 
-/// Calls `ready` until it is true. Looks at the abort word and the clock only now and then, so that it adds no latency.
+/// Calls `ready` until it is true.
 #[inline(always)]
 #[track_caller]
-pub(crate) fn spin(_watch: &Watch, mut ready: impl FnMut() -> bool) {
+pub(crate) fn spin(watch: &Watch, ready: impl FnMut() -> bool) {
+    poll(watch, ready, |ready| *ready, |_| ());
+}
+
+/// Loads until it is `ready`. Looks at the abort word and the clock, and has the caller look at what it loaded, only now and
+/// then: each instruction between two loads delays the one that finds it ready.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn poll<V>(_watch: &Watch, mut load: impl FnMut() -> V, ready: impl Fn(&V) -> bool, look: impl Fn(&V)) -> V {
     span!(Thread, Wait);
     let at = Location::caller();
     let (mut spins, mut since) = (0u32, 0u64);
-    while !ready() {
+    loop {
+        let seen = load();
+        if ready(&seen) {
+            return seen;
+        }
         spins += 1;
         if spins == SPINS {
             spins = 0;
+            look(&seen);
             // SAFETY: the abort word lies in the system area of this PE's heap.
             let aborted: u32 =
                 unsafe { super::memory::load(heap_base() + SystemArea::ABORT, Space::Symmetric, Strength::Relaxed) };
