@@ -29,6 +29,9 @@ const ALGORITHMS: [(u32, &str); 3] = [(1, "packets"), (2, "one_shot"), (3, "two_
 /// Launches a kernel that makes one collective's calls: `dst`, `src`, iterations.
 type Launch<'a, T> = &'a dyn Fn(Shape, &SymBuf<T>, &SymBuf<T>, u32) -> Result<(), Error>;
 
+/// The same by an algorithm, whose number comes first.
+type LaunchBy<'a, T> = &'a dyn Fn(u32, Shape, &SymBuf<T>, &SymBuf<T>, u32) -> Result<(), Error>;
+
 pub(crate) fn alltoall(b: &Bench) -> anyhow::Result<()> {
     moving::<{ kind::ALLTOALL }>(b, Call::Alltoall, "alltoall_int32")
 }
@@ -245,12 +248,7 @@ where
 }
 
 /// Rows of a block by each algorithm that the call has, for each size.
-fn by_algorithm<T: Number>(
-    b: &Bench,
-    call: Call,
-    variant: &str,
-    launch: &dyn Fn(u32, Shape, &SymBuf<T>, &SymBuf<T>, u32) -> Result<(), Error>,
-) -> anyhow::Result<()>
+fn by_algorithm<T: Number>(b: &Bench, call: Call, variant: &str, launch: LaunchBy<T>) -> anyhow::Result<()>
 where
     data::fill<T>: Kernel<Args = (SymSlice<T>, u32, u64)>,
     data::check<T>: Kernel<Args = (SymSlice<T>, Expect, Global<u32>)>,

@@ -9,9 +9,25 @@ use shmem::{Global, Kernel, SymSlice, bf16, f16};
 use shmem_host::{Error, StreamReduce, SymBuf};
 use shmem_perf::data::{self, Expect, Number};
 use shmem_perf::reductions::Operation;
+use std::cell::OnceCell;
 
 /// Fewer than a stream's queue takes without waiting; the peer's suite enqueues as many.
 const MOST: u32 = 1000;
+/// Calls of a graph; torch_baseline.py has as many.
+const IN_GRAPH: u32 = 20;
+/// Its sizes.
+const TORCH: [usize; 10] = [
+    8,
+    512,
+    4 << 10,
+    32 << 10,
+    256 << 10,
+    1 << 20,
+    2 << 20,
+    16 << 20,
+    128 << 20,
+    256 << 20,
+];
 pub(crate) const SIZES: Sweep = Sweep {
     begin: 4 << 10,
     end: 256 << 20,
@@ -86,17 +102,16 @@ pub(crate) fn fcollect(b: &Bench) -> anyhow::Result<()> {
     })
 }
 
-/// Rows of a collective, for each size.
-fn collective<T: Number>(
-    b: &Bench,
-    call: Call,
-    variant: &str,
-    enqueue: &dyn Fn(&SymBuf<T>, &SymBuf<T>) -> Result<(), Error>,
-) -> anyhow::Result<()>
+/// Enqueues one call: `dst`, `src`.
+type Enqueue<'a, T> = &'a dyn Fn(&SymBuf<T>, &SymBuf<T>) -> Result<(), Error>;
+
+/// Rows of a collective, for each size: call by call, as NVSHMEM's are measured, and from a graph, as those of torch.
+fn collective<T: Number>(b: &Bench, call: Call, variant: &str, enqueue: Enqueue<T>) -> anyhow::Result<()>
 where
     data::fill<T>: Kernel<Args = (SymSlice<T>, u32, u64)>,
     data::check<T>: Kernel<Args = (SymSlice<T>, Expect, Global<u32>)>,
 {
+    let in_graph = if b.simulated { 2 } else { IN_GRAPH };
     for bytes in b.sizes(SIZES, size_of::<T>())? {
         let len = bytes / size_of::<T>();
         let seconds = collective_data::seconds(b, call, len, 2..=MOST, |dst: &SymBuf<T>, src: &SymBuf<T>, n| {
@@ -104,7 +119,43 @@ where
         })?;
         b.us("coll_stream", variant, bytes, seconds);
     }
+    for bytes in graph_sizes(b, call, size_of::<T>())? {
+        let len = bytes / size_of::<T>();
+        // Captured by the first run, which is a warm-up.
+        let graph = OnceCell::new();
+        let seconds = collective_data::seconds(b, call, len, 1..=MOST, |dst: &SymBuf<T>, src: &SymBuf<T>, n| {
+            let stream = b.pe.stream();
+            if graph.get().is_none() {
+                let captured = stream.capture(|| (0..in_graph).try_for_each(|_| enqueue(dst, src)))?;
+                let _ = graph.set(captured);
+            }
+            (0..n).try_for_each(|_| graph.get().map_or(Ok(()), |graph| graph.launch(stream)))
+        })?;
+        b.us(
+            "coll_stream",
+            &format!("{variant}_graph"),
+            bytes,
+            seconds / f64::from(in_graph),
+        );
+    }
     Ok(())
+}
+
+/// Those of torch_baseline.py, unless others are asked for. It says alltoall's and reduce_scatter's for all PEs together.
+fn graph_sizes(b: &Bench, call: Call, element: usize) -> Result<Vec<usize>, OptionError> {
+    let own = [b.options.begin, b.options.end, b.options.factor] == [None; 3];
+    if !own || b.simulated {
+        return b.sizes(SIZES, element);
+    }
+    let among = match call {
+        Call::Alltoall | Call::ReduceScatter(_) => b.pe.n() as usize,
+        _ => 1,
+    };
+    let most = if b.options.quick { 16 << 20 } else { usize::MAX };
+    let sizes = TORCH.iter().filter(|bytes| **bytes <= most).map(|bytes| bytes / among);
+    Ok(sizes
+        .filter(|bytes| *bytes > 0 && bytes.is_multiple_of(element))
+        .collect())
 }
 
 /// A reduction of one type and operation.

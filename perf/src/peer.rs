@@ -18,25 +18,25 @@ pub(crate) struct Peer {
     pub(crate) rows: Vec<PeerRow>,
 }
 
-/// What a row of torch_baseline.py is among ours.
+/// What a row of torch_baseline.py, which measures graphs, is among ours.
 ///
 /// | its name | peer | ours | whether our size is for each PE |
 /// |---|---|---|---|
 const TORCH: [(&str, &str, &str, bool); 6] = [
-    ("nccl_allreduce_f32", "nccl", "sum_reduce_float", false),
-    ("nccl_allgather", "nccl", "fcollect_int32", false),
-    ("nccl_alltoall", "nccl", "alltoall_int32", true),
-    ("nccl_reduce_scatter_f32", "nccl", "sum_reducescatter_float", true),
+    ("nccl_allreduce_f32", "nccl", "sum_reduce_float_graph", false),
+    ("nccl_allgather", "nccl", "fcollect_int32_graph", false),
+    ("nccl_alltoall", "nccl", "alltoall_int32_graph", true),
+    ("nccl_reduce_scatter_f32", "nccl", "sum_reducescatter_float_graph", true),
     (
         "symm_one_shot_allreduce_bf16",
         "torch-symm-one-shot",
-        "sum_reduce_bf16",
+        "sum_reduce_bf16_graph",
         false,
     ),
     (
         "symm_two_shot_allreduce_bf16",
         "torch-symm-two-shot",
-        "sum_reduce_bf16",
+        "sum_reduce_bf16_graph",
         false,
     ),
 ];

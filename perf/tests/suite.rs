@@ -67,7 +67,7 @@ fn every_benchmark_has_rows_with_right_data() {
     }
 }
 
-/// Rows of `shared/peer/nvshmem_bench.cu`. Shapes and numbers of blocks are left out, those of the simulator are smaller.
+/// Rows of `shared/peer/nvshmem_bench.cu`, and those that rows of torch_baseline.py stand beside (`_graph`). Shapes and numbers of blocks are left out, those of the simulator are smaller.
 const PEER: [(&str, &str); 15] = [
     (
         "init",
@@ -104,7 +104,7 @@ const PEER: [(&str, &str); 15] = [
     ),
     (
         "coll_stream",
-        "barrier_all sync_all sum_reduce_float fcollect_int32 alltoall_int32",
+        "barrier_all sync_all sum_reduce_float fcollect_int32 alltoall_int32 sum_reduce_float_graph sum_reduce_bf16_graph",
     ),
     (
         "launch",
@@ -323,9 +323,9 @@ const OURS: &str = "\
 bench,variant,bytes,value,unit
 put_bw,block_g8_t1024,4096,20,GB/s
 put_bw,block_g8_t1024,16384,80,GB/s
-coll_stream,sum_reduce_float,4096,4.5,us
+coll_stream,sum_reduce_float_graph,4096,4.5,us
 bench,variant,bytes,value,unit
-coll_stream,alltoall_int32,16384,5,us
+coll_stream,alltoall_int32_graph,16384,5,us
 signal_pingpong,thread,8,nan,us
 ";
 const NVSHMEM: &str = "\
@@ -348,9 +348,9 @@ put_bw,block_g8_t1024,4096,20,10,nvshmem,GB/s,2026-11-30
 put_bw,block_g8_t1024,16384,80,160,nvshmem,GB/s,2026-11-30
 signal_pingpong,thread,8,nan,0.65,nvshmem,us,2026-11-30
 copy_engine,cudaMemcpyPeerAsync,268435456,,392,nvshmem,GB/s,2026-11-30
-coll_stream,sum_reduce_float,4096,4.5,9,nccl,us,2026-11-30
-coll_stream,alltoall_int32,16384,5,10,nccl,us,2026-11-30
-coll_stream,sum_reduce_bf16,4096,,nan,torch-symm-two-shot,us,2026-11-30
+coll_stream,sum_reduce_float_graph,4096,4.5,9,nccl,us,2026-11-30
+coll_stream,alltoall_int32_graph,16384,5,10,nccl,us,2026-11-30
+coll_stream,sum_reduce_bf16_graph,4096,,nan,torch-symm-two-shot,us,2026-11-30
 torch,add+rmsnorm_alone_1x8192,16384,,3.4,torch,us,2026-11-30
 ";
 
