@@ -1,0 +1,1 @@
+//! Commands of the set-up.
