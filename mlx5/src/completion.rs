@@ -61,6 +61,75 @@ pub struct ErrorCompletion {
     pub opcode_owner: u8,
 }
 
+const fn be32(bytes: &[u8; BYTES], at: usize) -> Be32 {
+    Be32::from_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+const fn reserved(bytes: &[u8; BYTES]) -> [Be32; 8] {
+    let (mut words, mut i) = ([Be32::new(0); 8], 0);
+    while i < 8 {
+        words[i] = be32(bytes, 4 * i);
+        i += 1;
+    }
+    words
+}
+
+impl Completion {
+    /// From its bytes in memory.
+    pub const fn from_bytes(bytes: &[u8; BYTES]) -> Self {
+        let (high, low) = (be32(bytes, 48).get(), be32(bytes, 52).get());
+        Self {
+            reserved: reserved(bytes),
+            user_index: be32(bytes, 32),
+            immediate: be32(bytes, 36),
+            application: be32(bytes, 40),
+            bytes: be32(bytes, 44),
+            timestamp: Be64::new((high as u64) << 32 | low as u64),
+            opcode_queue_pair: be32(bytes, 56),
+            index: Be16::from_bytes([bytes[60], bytes[61]]),
+            signature: bytes[62],
+            opcode_owner: bytes[63],
+        }
+    }
+}
+
+impl ErrorCompletion {
+    /// From its bytes in memory.
+    pub const fn from_bytes(bytes: &[u8; BYTES]) -> Self {
+        let (mut reserved2, mut i) = ([Be16::new(0); 9], 0);
+        while i < 9 {
+            reserved2[i] = Be16::from_bytes([bytes[36 + 2 * i], bytes[37 + 2 * i]]);
+            i += 1;
+        }
+        Self {
+            reserved: reserved(bytes),
+            receive_queue: be32(bytes, 32),
+            reserved2,
+            vendor: bytes[54],
+            syndrome: bytes[55],
+            opcode_queue_pair: be32(bytes, 56),
+            index: Be16::from_bytes([bytes[60], bytes[61]]),
+            signature: bytes[62],
+            opcode_owner: bytes[63],
+        }
+    }
+}
+
+/// Where the word of [`detail`] lies in an error completion.
+pub const DETAIL_OFFSET: usize = 52;
+
+/// Syndrome and vendor syndrome, from what a native load of 4 bytes at [`DETAIL_OFFSET`] gives.
+///
+/// ```
+/// use shmem_mlx5::completion::{Syndrome, detail};
+/// let word = u32::from_ne_bytes([0, 0, 0x96, 0x15]);
+/// assert_eq!(detail(word), (Syndrome::RetriesExceeded, 0x96));
+/// ```
+pub const fn detail(raw: u32) -> (Syndrome, u8) {
+    let [_, _, vendor, syndrome] = raw.to_ne_bytes();
+    (Syndrome::from_u8(syndrome), vendor)
+}
+
 const _: () = {
     use core::mem::offset_of;
     assert!(size_of::<Completion>() == BYTES && size_of::<ErrorCompletion>() == BYTES);
