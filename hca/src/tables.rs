@@ -15,6 +15,7 @@ pub struct Field {
 
 impl Field {
     /// Its value in `bytes`; bits that lie outside are 0.
+    #[inline]
     pub fn get(&self, bytes: &[u8]) -> u64 {
         let (first, last) = (self.start / 8, (self.start + self.bits - 1) / 8);
         let all = (first..=last).fold(0u128, |sum, i| {
@@ -39,10 +40,12 @@ impl Field {
     }
 
     /// Bits between its end and the end of its last byte.
+    #[inline]
     fn behind(&self) -> u32 {
         7 - (self.start + self.bits - 1) % 8
     }
 
+    #[inline]
     fn mask(&self) -> u64 {
         u64::MAX >> (64 - self.bits)
     }

@@ -2,9 +2,12 @@
 //! what a C compiler makes of Debian's `infiniband/mlx5dv.h`.
 
 use shmem_hca::decode;
-use shmem_hca::tables::{self, Field, Layout};
-use shmem_mlx5::completion::{Completion, ErrorCompletion, Kind, Syndrome, Tail};
-use shmem_mlx5::segment::{self, Control, DataPointer, flags};
+use shmem_hca::tables::error_completion as error;
+use shmem_hca::tables::{
+    self, Field, Layout, atomic, completion, control, inline, kind, opcode, pointer, remote, syndrome,
+};
+use shmem_mlx5::completion::{Completion as Done, ErrorCompletion as Failed, Kind, Syndrome, Tail};
+use shmem_mlx5::segment::{Atomic, Control, DataPointer, InlineHeader as Inline, RemoteAddress as Remote, flags};
 use shmem_mlx5::{Index, Length, Local, Opcode, QueuePair, doorbell, unit};
 use std::collections::BTreeMap;
 use std::mem::offset_of;
@@ -85,7 +88,6 @@ impl Facts {
 }
 
 fn segments(facts: &mut Facts) {
-    use tables::{atomic, control, inline, pointer, remote};
     facts.size("mlx5_wqe_ctrl_seg", size_of::<Control>(), &control::LAYOUT);
     let at = "mlx5_wqe_ctrl_seg.opmod_idx_opcode";
     let fields = [control::MODIFIER, control::INDEX, control::OPCODE];
@@ -114,7 +116,6 @@ fn segments(facts: &mut Facts) {
         &[control::IMMEDIATE],
     );
 
-    type Remote = segment::RemoteAddress;
     facts.size("mlx5_wqe_raddr_seg", size_of::<Remote>(), &remote::LAYOUT);
     facts.field(
         "mlx5_wqe_raddr_seg.raddr",
@@ -138,12 +139,10 @@ fn segments(facts: &mut Facts) {
         &[pointer::ADDRESS],
     );
 
-    type Inline = segment::InlineHeader;
     facts.size("mlx5_wqe_inl_data_seg", size_of::<Inline>(), &inline::LAYOUT);
     let fields = [inline::INLINE, inline::BYTES];
     facts.field("mlx5_wqe_inl_data_seg.byte_count", offset_of!(Inline, bytes), &fields);
 
-    type Atomic = segment::Atomic;
     facts.size("mlx5_wqe_atomic_seg", size_of::<Atomic>(), &atomic::LAYOUT);
     facts.field(
         "mlx5_wqe_atomic_seg.swap_add",
@@ -158,8 +157,6 @@ fn segments(facts: &mut Facts) {
 }
 
 fn completions(facts: &mut Facts) {
-    use tables::{completion, error_completion};
-    type Done = Completion;
     facts.size("mlx5_cqe64", size_of::<Done>(), &completion::LAYOUT);
     facts.field(
         "mlx5_cqe64.srqn_uidx",
@@ -197,8 +194,6 @@ fn completions(facts: &mut Facts) {
     ];
     facts.field("mlx5_cqe64.op_own", offset_of!(Done, opcode_owner), &fields);
 
-    type Failed = ErrorCompletion;
-    use error_completion as error;
     facts.size("mlx5_err_cqe", size_of::<Failed>(), &error::LAYOUT);
     facts.field(
         "mlx5_err_cqe.srqn",
@@ -231,8 +226,7 @@ fn completions(facts: &mut Facts) {
     facts.field("mlx5_err_cqe.op_own", offset_of!(Failed, opcode_owner), &fields);
 }
 
-fn numbers(facts: &mut Facts) {
-    use tables::{kind, opcode, syndrome};
+fn opcodes_and_kinds(facts: &mut Facts) {
     let opcodes = [
         ("NOP", Opcode::Nop, opcode::NOP),
         ("RDMA_WRITE", Opcode::Write, opcode::WRITE),
@@ -277,6 +271,9 @@ fn numbers(facts: &mut Facts) {
         assert_eq!(tail.kind(), Some(ours));
     }
     facts.constant("MLX5_CQE_OWNER_MASK", 1, 1);
+}
+
+fn syndromes(facts: &mut Facts) {
     // Those that the emulator never gives are compared with mlx5 alone.
     let only = |s: Syndrome| s.code();
     let syndromes = [
@@ -316,13 +313,15 @@ fn numbers(facts: &mut Facts) {
         facts.constant(&name, u64::from(ours.code()), u64::from(emulators));
         assert_eq!(Syndrome::from_u8(ours.code()), ours);
     }
+}
+
+fn flags_and_sizes(facts: &mut Facts) {
     // The emulator's reading of a flag: the field's value, where the field is.
     let flag = |field: Field, value: u64| {
         let mut bytes = [0; 16];
         field.set(&mut bytes, value);
         u64::from(bytes[11])
     };
-    use tables::control;
     facts.constant(
         "MLX5_WQE_CTRL_CQ_UPDATE",
         flags::COMPLETION.into(),
@@ -342,7 +341,7 @@ fn numbers(facts: &mut Facts) {
     let mut header = [0; 4];
     tables::inline::INLINE.set(&mut header, 1);
     let emulators = u64::from(u32::from_be_bytes(header));
-    facts.constant("MLX5_INLINE_SEG", segment::InlineHeader::INLINE.into(), emulators);
+    facts.constant("MLX5_INLINE_SEG", Inline::INLINE.into(), emulators);
     // Words of the record.
     facts.constant("MLX5_RCV_DBR", doorbell::RECEIVE_OFFSET as u64 / 4, 0);
     facts.constant(
@@ -368,7 +367,6 @@ fn built(facts: &mut Facts) {
     block[..16].copy_from_slice(&theirs);
     let head = decode::head(&block, 0xabcd, 0x12_3456).unwrap();
     assert_eq!((head.units, head.blocks), (0x25, 10));
-    use tables::control;
     assert_eq!(control::OPCODE.get(&theirs) as u8, tables::opcode::MASKED_COMPARE_SWAP);
     assert_eq!(control::MODIFIER.get(&theirs) as u8, tables::EXTENDED_8);
     assert_eq!((control::FENCE.get(&theirs), control::COMPLETION.get(&theirs)), (4, 2));
@@ -380,12 +378,11 @@ fn built(facts: &mut Facts) {
     };
     let ours = DataPointer::new(place, Length::new(0x0102_0304).unwrap());
     assert_eq!(ours.unit().to_bytes()[..], theirs);
-    use tables::pointer;
     let emulators = [pointer::BYTES, pointer::KEY, pointer::ADDRESS].map(|f| f.get(&theirs));
     assert_eq!(emulators, [0x0102_0304, 0x0506_0708, 0x1112_1314_1516_1718]);
 
     let theirs: [u8; 64] = facts.bytes("completion").try_into().unwrap();
-    let done = Completion::from_bytes(&theirs);
+    let done = Done::from_bytes(&theirs);
     let tail = Tail::from_bytes(theirs[60..].try_into().unwrap());
     assert_eq!(
         (tail.index(), tail.kind()),
@@ -397,7 +394,6 @@ fn built(facts: &mut Facts) {
         (done.bytes.get(), done.timestamp.get()),
         (0x2122_2324, 0x3132_3334_3536_3738)
     );
-    use tables::completion;
     let emulators = [completion::KIND, completion::OWNER].map(|f| f.get(&theirs));
     facts.constant("OPCODE_OF_COMPLETION", tail.kind().unwrap() as u64, emulators[0]);
     facts.constant("OWNER_OF_COMPLETION", tail.owner().into(), emulators[1]);
@@ -405,17 +401,13 @@ fn built(facts: &mut Facts) {
     assert_eq!(completion::QUEUE_PAIR.get(&theirs), 0x12_3456);
 
     let theirs: [u8; 64] = facts.bytes("error").try_into().unwrap();
-    let error = ErrorCompletion::from_bytes(&theirs);
-    let syndrome = Syndrome::from_u8(error.syndrome);
-    assert_eq!((syndrome, error.vendor), (Syndrome::RetriesExceeded, 0x96));
+    let failed = Failed::from_bytes(&theirs);
+    let found = Syndrome::from_u8(failed.syndrome);
+    assert_eq!((found, failed.vendor), (Syndrome::RetriesExceeded, 0x96));
     let word = theirs[shmem_mlx5::completion::DETAIL_OFFSET..][..4].try_into().unwrap();
-    assert_eq!(
-        shmem_mlx5::completion::detail(u32::from_ne_bytes(word)),
-        (syndrome, 0x96)
-    );
-    use tables::error_completion;
-    assert_eq!(error_completion::SYNDROME.get(&theirs) as u8, tables::syndrome::RETRIES);
-    assert_eq!(error_completion::VENDOR.get(&theirs), 0x96);
+    assert_eq!(shmem_mlx5::completion::detail(u32::from_ne_bytes(word)), (found, 0x96));
+    assert_eq!(error::SYNDROME.get(&theirs) as u8, tables::syndrome::RETRIES);
+    assert_eq!(error::VENDOR.get(&theirs), 0x96);
 }
 
 #[test]
@@ -425,7 +417,9 @@ fn both_readings_agree_with_the_header() {
     };
     segments(&mut facts);
     completions(&mut facts);
-    numbers(&mut facts);
+    opcodes_and_kinds(&mut facts);
+    syndromes(&mut facts);
+    flags_and_sizes(&mut facts);
     built(&mut facts);
     assert!(facts.0.is_empty(), "printed and not compared: {:?}", facts.0.keys());
 }
