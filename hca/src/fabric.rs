@@ -440,7 +440,6 @@ impl<M: Memory> Fabric<M> {
         let index = self.queue_pairs.len();
         let state = self.adapter(adapter.0)?;
         let number = 0x40 + state.queue_pairs.len() as u32 * 3;
-        state.queue_pairs.insert(number, index);
         let poison = [mix(index as u64 + 1), mix(!(index as u64))].map(u64::to_ne_bytes);
         let qp = Qp {
             id: QueuePair {
@@ -480,6 +479,7 @@ impl<M: Memory> Fabric<M> {
             }
         }
         let id = qp.id;
+        self.adapter(adapter.0)?.queue_pairs.insert(number, index);
         self.queue_pairs.push(qp);
         Ok(id)
     }

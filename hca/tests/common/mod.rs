@@ -58,6 +58,9 @@ pub struct Options {
     pub completions_log2: u8,
     pub collapsed: bool,
     pub access: Access,
+    pub retries: u32,
+    pub max_reads: u32,
+    pub permissions: Permissions,
 }
 
 impl Default for Options {
@@ -68,6 +71,9 @@ impl Default for Options {
             completions_log2: 4,
             collapsed: false,
             access: Access::ALL,
+            retries: 7,
+            max_reads: 4,
+            permissions: Permissions::ALL,
         }
     }
 }
@@ -123,12 +129,12 @@ impl Rig {
         }
         for queue in queues.iter().flatten() {
             let other = queues[queue.to][queue.pe].qp;
-            fabric.init(queue.qp, Permissions::ALL).unwrap();
+            fabric.init(queue.qp, options.permissions).unwrap();
             let connection = Connection {
                 adapter: other.adapter(),
                 queue_pair: other.number(),
-                retries: 7,
-                max_reads: 4,
+                retries: options.retries,
+                max_reads: options.max_reads,
             };
             fabric.ready_to_receive(queue.qp, connection).unwrap();
         }
