@@ -32,7 +32,7 @@ fn faults(rig: &mut Rig) -> Vec<Fault> {
 fn what_follows_a_failure_is_flushed_signalled_or_not() {
     for seed in 0..50 {
         let mut rig = Rig::new(Config::strict(seed), Options::default());
-        let (good, bad) = (rig.pes[1].strict, 0xdead_00);
+        let (good, bad) = (rig.pes[1].strict, 0x00de_ad00);
         for (key, signalled) in [(good, true), (good, false), (bad, false), (good, false), (good, true)] {
             put(&mut rig, key, signalled);
         }
