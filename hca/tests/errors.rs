@@ -4,12 +4,12 @@ mod common;
 
 use common::{HEAP, Options, Rig, place};
 use shmem_hca::{
-    Access, CompletionQueueConfig, Config, Connection, Fabric, Fault, Permissions, QueuePairConfig, Ram, SetupError,
-    State, StepKind,
+    Access, CompletionQueueConfig, Config, Connection, Fabric, Fault, Memory, Permissions, QueuePairConfig, Ram,
+    SetupError, State, StepKind,
 };
 use shmem_mlx5::completion::{Kind, Syndrome};
 use shmem_mlx5::entry;
-use shmem_mlx5::{Length, Remote};
+use shmem_mlx5::{Length, Remote, RemoteKey};
 
 fn put(rig: &mut Rig, key: u32, signalled: bool) {
     let mut post = rig.next(0, 1);
@@ -17,7 +17,7 @@ fn put(rig: &mut Rig, key: u32, signalled: bool) {
         post = post.signalled();
     }
     let to = Remote {
-        key,
+        key: RemoteKey(key),
         ..rig.remote(1, 0)
     };
     let units = entry::write(post, to, rig.local(0, 0), Length::new(8).unwrap());
@@ -265,7 +265,6 @@ fn a_wrong_set_up_is_refused_with_what_was_wrong() {
     let refused = fabric.add_completion_queue(one, good);
     assert_eq!(refused, Err(SetupError::NotInvalid { slot: 0, kind: 0 }));
     for slot in 0..2 {
-        use shmem_hca::Memory;
         fabric
             .memory_mut()
             .write(place(0, 0x1000 + slot * 64 + 63), &[0xf0])
@@ -352,4 +351,126 @@ fn a_wrong_set_up_is_refused_with_what_was_wrong() {
     for error in [expected, SetupError::Unknown("key")] {
         assert!(!error.to_string().is_empty());
     }
+}
+
+#[test]
+fn of_a_message_that_is_partly_outside_nothing_lands() {
+    let mut rig = Rig::new(Config::strict(0), Options::default());
+    rig.set_heap(0, 0, &[7; 0x2000]);
+    let end = common::HEAP_BYTES as u64;
+    let to = rig.remote(1, end - 0x2000 + 1);
+    let units = entry::write(rig.next(0, 1), to, rig.local(0, 0), Length::new(0x2000).unwrap());
+    rig.post(0, 1, &units);
+    rig.fabric.run();
+    assert_eq!(faults(&mut rig).len(), 1);
+    assert_eq!(rig.heap(1, end - 0x2000, 0x2000), [0; 0x2000]);
+}
+
+#[test]
+fn after_a_fault_doorbells_are_not_listened_to() {
+    let mut rig = Rig::new(Config::strict(0), Options::default());
+    let good = rig.pes[1].strict;
+    // Rung without an entry.
+    rig.queues[0][1].posted = 1;
+    put(&mut rig, good, true);
+    rig.queues[0][1].posted = 0;
+    put(&mut rig, good, true);
+    rig.write_register(0, 1);
+    assert_eq!(faults(&mut rig).len(), 1);
+    for _ in 0..3 {
+        rig.ring(0, 1);
+        rig.fabric.run();
+        rig.clean();
+    }
+    assert!(matches!(
+        rig.take(0, 1),
+        Some((Kind::RequestError, _, Syndrome::LocalQueuePairOperation))
+    ));
+    assert_eq!(rig.take(0, 1), None);
+    assert_eq!(rig.heap(1, 0, 8), rig.heap(0, 0, 8));
+}
+
+#[test]
+fn a_queue_pair_whose_other_end_is_connected_elsewhere_is_not_answered() {
+    let options = Options {
+        pes: 3,
+        ..Options::default()
+    };
+    let mut rig = Rig::new(Config::strict(0), options);
+    // A second queue pair of PE 2 to the end that PE 0 has at PE 1.
+    let (pe, other) = (&rig.pes[2], rig.queues[1][0].qp);
+    let (adapter, domain, page) = (pe.adapter, pe.domain, pe.page);
+    let at = |offset: u64| place(2, 0x5000_0000 + offset);
+    rig.fabric.memory_mut().add(at(0), 0x1000);
+    rig.fabric.memory_mut().write(at(0x100 + 63), &[0xf0]).unwrap();
+    let completions = CompletionQueueConfig {
+        start: at(0x100),
+        log2: 0,
+        record: at(0x200),
+        collapsed: true,
+        ignore_overrun: true,
+    };
+    let completions = rig.fabric.add_completion_queue(adapter, completions).unwrap();
+    let config = QueuePairConfig {
+        domain,
+        page,
+        start: at(0),
+        log2: 0,
+        record: at(0x208),
+        completions,
+    };
+    let qp = rig.fabric.add_queue_pair(adapter, config).unwrap();
+    rig.fabric.init(qp, Permissions::ALL).unwrap();
+    let connection = Connection {
+        adapter: other.adapter(),
+        queue_pair: other.number(),
+        retries: 2,
+        max_reads: 1,
+    };
+    rig.fabric.ready_to_receive(qp, connection).unwrap();
+    rig.fabric.ready_to_send(qp).unwrap();
+    let number = shmem_mlx5::QueuePair::new(qp.number()).unwrap();
+    let post = shmem_mlx5::Post::new(shmem_mlx5::Index::new(0), number);
+    let units = entry::write_inline(post, rig.remote(1, 0), [1, 0, 0], 4).unwrap();
+    for (i, unit) in units.iter().enumerate() {
+        rig.fabric
+            .memory_mut()
+            .write(at(16 * i as u64), &unit.to_bytes())
+            .unwrap();
+    }
+    rig.fabric
+        .memory_mut()
+        .write(at(0x208 + 4), &1u32.to_be_bytes())
+        .unwrap();
+    let value = shmem_mlx5::doorbell::register(units[0]).to_be_bytes();
+    rig.fabric.store(page, 0x800, &value);
+    rig.fabric.run();
+    assert_eq!(faults(&mut rig), [Fault::RetriesExceeded(2)]);
+    assert_eq!(rig.heap(1, 0, 4), [0; 4]);
+}
+
+#[test]
+fn without_watching_an_old_entry_is_told_by_its_index() {
+    let config = Config {
+        watch: false,
+        ..Config::strict(0)
+    };
+    let mut rig = Rig::new(config, Options::default());
+    let good = rig.pes[1].strict;
+    for _ in 0..16 {
+        put(&mut rig, good, true);
+        rig.ring(0, 1);
+        rig.fabric.run();
+        rig.take(0, 1);
+    }
+    // Entry 16 is not written; where it would be, entry 0 is.
+    let post = rig.next(0, 1).signalled();
+    let units = entry::nop(post);
+    rig.queues[0][1].posted += 1;
+    rig.write_record(0, 1);
+    let page = rig.queues[0][1].page;
+    let value = shmem_mlx5::doorbell::register(units[0]).to_be_bytes();
+    rig.fabric.store(page, 0x800, &value);
+    let found = faults(&mut rig);
+    assert_eq!(found, [Fault::Index { seen: 0, expected: 16 }]);
 }

@@ -751,7 +751,7 @@ const KEYS: &[(&str, Program)] = &[
     }),
     ("own key for the target", |rig| {
         let to = shmem_mlx5::Remote {
-            key: rig.pes[0].strict,
+            key: shmem_mlx5::RemoteKey(rig.pes[0].strict),
             ..rig.remote(1, DATA)
         };
         let units = entry::write(rig.next(0, 1), to, rig.local(0, DATA), Length::new(24).unwrap());
@@ -759,7 +759,7 @@ const KEYS: &[(&str, Program)] = &[
     }),
     ("the target's key for the source", |rig| {
         let from = shmem_mlx5::Local {
-            key: rig.pes[1].strict,
+            key: shmem_mlx5::LocalKey(rig.pes[1].strict),
             ..rig.local(0, DATA)
         };
         let units = entry::write(rig.next(0, 1), rig.remote(1, DATA), from, Length::new(24).unwrap());
@@ -774,7 +774,7 @@ const KEYS: &[(&str, Program)] = &[
         let domain = rig.fabric.add_domain(rig.pes[1].adapter).unwrap();
         let key = other_key(rig, domain, Access::ALL);
         let to = shmem_mlx5::Remote {
-            key,
+            key: shmem_mlx5::RemoteKey(key),
             ..rig.remote(1, DATA)
         };
         let units = entry::write(rig.next(0, 1), to, rig.local(0, DATA), Length::new(24).unwrap());
@@ -790,7 +790,7 @@ const KEYS: &[(&str, Program)] = &[
             },
         );
         let to = shmem_mlx5::Remote {
-            key,
+            key: shmem_mlx5::RemoteKey(key),
             ..rig.remote(1, DATA)
         };
         let units = entry::write(rig.next(0, 1), to, rig.local(0, DATA), Length::new(24).unwrap());
@@ -806,7 +806,7 @@ const KEYS: &[(&str, Program)] = &[
             },
         );
         let from = shmem_mlx5::Remote {
-            key,
+            key: shmem_mlx5::RemoteKey(key),
             ..rig.remote(1, DATA)
         };
         let units = entry::read(rig.next(0, 1), from, rig.local(0, DATA), Length::new(24).unwrap());
@@ -822,7 +822,7 @@ const KEYS: &[(&str, Program)] = &[
             },
         );
         let to = shmem_mlx5::Remote {
-            key,
+            key: shmem_mlx5::RemoteKey(key),
             ..rig.remote(1, WORD)
         };
         let units = entry::fetch_add(rig.next(0, 1), to, 1, rig.local(0, WORD));
@@ -837,7 +837,10 @@ const KEYS: &[(&str, Program)] = &[
             .fabric
             .add_key(rig.pes[0].domain, 0, HEAP, 0x100, place(0, common::BASE), access)
             .unwrap();
-        let to = shmem_mlx5::Local { address: HEAP, key };
+        let to = shmem_mlx5::Local {
+            address: HEAP,
+            key: shmem_mlx5::LocalKey(key),
+        };
         let units = entry::read(rig.next(0, 1), rig.remote(1, DATA), to, Length::new(24).unwrap());
         rig.post(0, 1, &units);
     }),

@@ -9,7 +9,7 @@ use shmem_hca::{
     State,
 };
 use shmem_mlx5::completion::{Kind, TAIL_OFFSET, Tail};
-use shmem_mlx5::{Index, Length, Local, Post, QueueSize, Remote, Unit, doorbell, entry};
+use shmem_mlx5::{Index, Length, Local, LocalKey, Post, QueueSize, Remote, RemoteKey, Unit, doorbell, entry};
 use std::alloc::Layout;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
@@ -161,7 +161,7 @@ fn post_all(poster: &mut Poster, key: u32, total: u64, gone: &AtomicBool) {
         }
         let cell = Remote {
             address: HEAP + 8 * (i % 1024),
-            key,
+            key: RemoteKey(key),
         };
         let units = entry::write_inline(post, cell, [i as u32, (i >> 32) as u32, 0], 8).unwrap();
         poster.write(&units);
@@ -209,11 +209,11 @@ fn a_thread_posts_and_another_is_the_adapter() {
         let (to, back) = (
             Remote {
                 address: HEAP + 0x4000,
-                key,
+                key: RemoteKey(key),
             },
             Local {
                 address: HEAP + 0x5000,
-                key,
+                key: LocalKey(key),
             },
         );
         let units = entry::fetch_add(poster.next(), to, 5, back);

@@ -8,7 +8,7 @@ use shmem_hca::tables::{
 };
 use shmem_mlx5::completion::{Completion as Done, ErrorCompletion as Failed, Kind, Syndrome, Tail};
 use shmem_mlx5::segment::{Atomic, Control, DataPointer, InlineHeader as Inline, RemoteAddress as Remote, flags};
-use shmem_mlx5::{Index, Length, Local, Opcode, QueuePair, doorbell, unit};
+use shmem_mlx5::{Index, Length, Local, LocalKey, Opcode, QueuePair, doorbell, unit};
 use std::collections::BTreeMap;
 use std::mem::offset_of;
 use std::process::Command;
@@ -374,7 +374,7 @@ fn built(facts: &mut Facts) {
     let theirs = facts.bytes("data");
     let place = Local {
         address: 0x1112_1314_1516_1718,
-        key: 0x0506_0708,
+        key: LocalKey(0x0506_0708),
     };
     let ours = DataPointer::new(place, Length::new(0x0102_0304).unwrap());
     assert_eq!(ours.unit().to_bytes()[..], theirs);

@@ -7,7 +7,7 @@ use common::{HEAP_BYTES, Options, Rig};
 use shmem_hca::{Config, Delivery};
 use shmem_mlx5::completion::Kind;
 use shmem_mlx5::entry::{self, Masked};
-use shmem_mlx5::{Index, Length, Local, Post, Remote, Unit};
+use shmem_mlx5::{Index, Length, Local, Post, Remote, RemoteKey, Unit};
 
 /// SplitMix64.
 struct Rng(u64);
@@ -125,7 +125,7 @@ impl Program {
     fn place(&mut self, to: usize, window: u64, key: u32, bytes: u64, align: u64) -> (Remote, usize) {
         let offset = window + self.rng.below((WINDOW - bytes) / align + 1) * align;
         let remote = Remote {
-            key,
+            key: RemoteKey(key),
             ..self.rig.remote(to, offset)
         };
         (remote, offset as usize)
@@ -173,7 +173,7 @@ impl Program {
         let bytes = 1 + self.rng.below(SCRATCH_SLOT);
         let offset = SOURCE + self.rng.below(SOURCE_BYTES - bytes);
         let remote = Remote {
-            key,
+            key: RemoteKey(key),
             ..self.rig.remote(to, offset)
         };
         let data = self.heaps[to][offset as usize..][..bytes as usize].to_vec();

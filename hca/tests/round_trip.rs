@@ -6,6 +6,7 @@ use common::{Options, Rig};
 use shmem_hca::Config;
 use shmem_mlx5::completion::{Kind, Syndrome};
 use shmem_mlx5::entry::{self, Masked};
+use shmem_mlx5::segment::{DataPointer, InlineHeader};
 use shmem_mlx5::{Be32, Length, Unit};
 
 /// Posts one signalled entry, and expects its completion.
@@ -192,4 +193,56 @@ fn sends_need_receives_that_this_emulator_does_not_have() {
     let mut one = rig();
     let units = entry::write_immediate(one.next(0, 1), one.remote(1, 0), one.local(0, 0), length, immediate);
     fails(&mut one, &units, Syndrome::ReceiverNotReady);
+}
+
+/// The entry without its last unit, and with other data segments behind it.
+fn with_data(mut units: Vec<Unit>, data: &[Unit]) -> Vec<Unit> {
+    units.pop();
+    units.extend(data);
+    let control = units[0].0[1];
+    // The count of units.
+    units[0].0[1] = (u32::from_be(control) & !0x3f | units.len() as u32).to_be();
+    units
+}
+
+#[test]
+fn data_in_several_pieces_over_several_packets() {
+    let mut rig = rig();
+    let config = Config {
+        mtu: 100,
+        ..Config::strict(7)
+    };
+    let mut small = Rig::new(config, Options::default());
+    let bytes = rig.heap(0, 0, 4096);
+    small.set_heap(0, 0, &bytes);
+    small.set_heap(1, 0x4000, &bytes);
+    for rig in [&mut rig, &mut small] {
+        let pointer =
+            |rig: &Rig, at: u64, bytes: u32| DataPointer::new(rig.local(0, at), Length::new(bytes).unwrap()).unit();
+        let inline = InlineHeader::new(9).unit([0x1111_1111, 0x2222_2222, 0x33]);
+        let data = [
+            pointer(rig, 7, 150),
+            inline,
+            pointer(rig, 1000, 1),
+            pointer(rig, 2000, 333),
+        ];
+        let post = rig.next(0, 1).signalled();
+        let units = entry::write(post, rig.remote(1, 0x1000), rig.local(0, 0), Length::new(1).unwrap());
+        does(rig, &with_data(units.into(), &data));
+        let inline = [0x11, 0x11, 0x11, 0x11, 0x22, 0x22, 0x22, 0x22, 0x33];
+        let expected = [&bytes[7..157], &inline, &bytes[1000..1001], &bytes[2000..2333]].concat();
+        assert_eq!(rig.heap(1, 0x1000, expected.len()), expected);
+
+        let data = [
+            pointer(rig, 0x8000, 150),
+            pointer(rig, 0x9000, 1),
+            pointer(rig, 0xa000, 333),
+        ];
+        let post = rig.next(0, 1).signalled();
+        let units = entry::read(post, rig.remote(1, 0x4005), rig.local(0, 0), Length::new(1).unwrap());
+        does(rig, &with_data(units.into(), &data));
+        assert_eq!(rig.heap(0, 0x8000, 151), [&bytes[5..155], &[0]].concat());
+        assert_eq!(rig.heap(0, 0x9000, 2), [bytes[155], 0]);
+        assert_eq!(rig.heap(0, 0xa000, 334), [&bytes[156..489], &[0]].concat());
+    }
 }

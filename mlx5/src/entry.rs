@@ -121,9 +121,9 @@ pub const fn write_immediate(post: Post, to: Remote, from: Local, length: Length
 /// Writes `bytes` (1 to 12) of `data`, whose words are as they lie in memory. None for other lengths.
 ///
 /// ```
-/// use shmem_mlx5::{Index, Post, QueuePair, Remote, entry};
+/// use shmem_mlx5::{Index, Post, QueuePair, Remote, RemoteKey, entry};
 /// let post = Post::new(Index::new(0), QueuePair::new(1).unwrap());
-/// let to = Remote { address: 0x2000, key: 7 };
+/// let to = Remote { address: 0x2000, key: RemoteKey(7) };
 /// let units = entry::write_inline(post, to, [5, 0, 0], 4).unwrap();
 /// assert_eq!(units[2].to_bytes()[..8], [0x80, 0, 0, 4, 5, 0, 0, 0]);
 /// assert_eq!(entry::write_inline(post, to, [5, 0, 0], 13), None);

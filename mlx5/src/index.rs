@@ -51,6 +51,7 @@ impl Index {
     /// use shmem_mlx5::Index;
     /// assert_eq!(Index::new(0xffff).position_before(0x2_0003), 0x1_ffff);
     /// assert_eq!(Index::new(2).position_before(0x2_0003), 0x2_0002);
+    /// assert_eq!(Index::new(3).position_before(0x2_0003), 0x1_0003);
     /// ```
     #[inline(always)]
     pub const fn position_before(self, posted: u64) -> u64 {

@@ -1,12 +1,23 @@
 //! Places, lengths and numbers in entries.
 
+/// A key that an adapter made for memory of its own host or GPU, for its own entries (`lkey`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[repr(transparent)]
+pub struct LocalKey(pub u32);
+
+/// A key that another adapter made, for entries that go there (`rkey`). An adapter's local and remote key for one memory
+/// are the same number; which one an entry takes is not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[repr(transparent)]
+pub struct RemoteKey(pub u32);
+
 /// Memory of this adapter's host or GPU, under a local key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Local {
     /// Address as the key was made for.
     pub address: u64,
-    /// Key that allows this adapter to use it (`lkey`).
-    pub key: u32,
+    /// Key that allows this adapter to use it.
+    pub key: LocalKey,
 }
 
 /// Memory of the target, under a key that the target made.
@@ -14,8 +25,8 @@ pub struct Local {
 pub struct Remote {
     /// Address as the target's key was made for.
     pub address: u64,
-    /// The target's key (`rkey`).
-    pub key: u32,
+    /// The target's key.
+    pub key: RemoteKey,
 }
 
 /// Number of a queue pair: 24 bits.

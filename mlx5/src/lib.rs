@@ -7,7 +7,7 @@
 //! | [`be`] | [`Be16`], [`Be32`], [`Be64`]: big-endian numbers that can't be taken for native ones | `__be32` .. |
 //! | [`mod@unit`] | [`Unit`]: 16 bytes of an entry, what one store of a GPU writes | "octoword" |
 //! | [`opcode`] | [`Opcode`]: what an entry asks for | `MLX5_OPCODE_..` |
-//! | [`key`] | [`Local`], [`Remote`], [`QueuePair`], [`Length`]: places and names in entries | `lkey`, `rkey` |
+//! | [`key`] | [`Local`], [`Remote`], [`LocalKey`], [`RemoteKey`], [`QueuePair`], [`Length`]: places and numbers in entries | `lkey`, `rkey` |
 //! | [`segment`] | [`Control`](segment::Control) and the other parts of entries, each with its size checked | `mlx5_wqe_.._seg` |
 //! | [`entry`] | [`write`](entry::write), [`read`](entry::read), [`fetch_add`](entry::fetch_add), ..: whole entries as arrays of units | |
 //! | [`index`] | [`Index`], [`QueueSize`]: positions that wrap at 2^16 | `wqe_cnt`, `cur_post` |
@@ -20,12 +20,12 @@
 //! headers.
 //!
 //! ```
-//! use shmem_mlx5::{Index, Length, Local, Post, QueuePair, QueueSize, Remote, doorbell, entry};
+//! use shmem_mlx5::*;
 //!
 //! let qp = QueuePair::new(0x123).unwrap();
 //! let size = QueueSize::from_log2(4).unwrap(); // 16 blocks of 64 bytes
-//! let from = Local { address: 0x1000, key: 0x700 };
-//! let to = Remote { address: 0x2000, key: 0x800 };
+//! let from = Local { address: 0x1000, key: LocalKey(0x700) };
+//! let to = Remote { address: 0x2000, key: RemoteKey(0x800) };
 //! let post = Post::new(Index::new(17), qp).signalled();
 //! let units = entry::write(post, to, from, Length::new(4096).unwrap());
 //! assert_eq!(units.len(), 3);
@@ -52,6 +52,6 @@ pub mod unit;
 pub use be::{Be16, Be32, Be64};
 pub use entry::{Post, When};
 pub use index::{Index, QueueSize};
-pub use key::{Length, Local, QueuePair, Remote};
+pub use key::{Length, Local, LocalKey, QueuePair, Remote, RemoteKey};
 pub use opcode::Opcode;
 pub use unit::Unit;

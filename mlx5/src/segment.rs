@@ -98,7 +98,7 @@ impl RemoteAddress {
     pub const fn new(place: Remote) -> Self {
         Self {
             address: Be64::new(place.address),
-            key: Be32::new(place.key),
+            key: Be32::new(place.key.0),
             reserved: Be32::new(0),
         }
     }
@@ -129,7 +129,7 @@ impl DataPointer {
     pub const fn new(place: Local, length: Length) -> Self {
         Self {
             bytes: Be32::new(length.get()),
-            key: Be32::new(place.key),
+            key: Be32::new(place.key.0),
             address: Be64::new(place.address),
         }
     }

@@ -6,7 +6,7 @@ use shmem_hca::{
     QueuePairConfig, Ram, Space, Step,
 };
 use shmem_mlx5::completion::{Kind, Syndrome, Tail};
-use shmem_mlx5::{Index, Local, Post, QueueSize, Remote, Unit, doorbell};
+use shmem_mlx5::{Index, Local, LocalKey, Post, QueueSize, Remote, RemoteKey, Unit, doorbell};
 
 /// Where each PE's memory starts for keys; in its space it starts elsewhere.
 pub const HEAP: u64 = 0x7_0000_0000;
@@ -209,7 +209,7 @@ impl Rig {
     pub fn local(&self, pe: usize, offset: u64) -> Local {
         Local {
             address: HEAP + offset,
-            key: self.pes[pe].strict,
+            key: LocalKey(self.pes[pe].strict),
         }
     }
 
@@ -217,14 +217,14 @@ impl Rig {
     pub fn remote(&self, pe: usize, offset: u64) -> Remote {
         Remote {
             address: HEAP + offset,
-            key: self.pes[pe].strict,
+            key: RemoteKey(self.pes[pe].strict),
         }
     }
 
     pub fn remote_relaxed(&self, pe: usize, offset: u64) -> Remote {
         Remote {
             address: HEAP + offset,
-            key: self.pes[pe].relaxed,
+            key: RemoteKey(self.pes[pe].relaxed),
         }
     }
 

@@ -4,7 +4,7 @@
 
 use shmem_mlx5::completion::Tail;
 use shmem_mlx5::entry::{self, Masked};
-use shmem_mlx5::{Index, Length, Local, Post, QueuePair, Remote, Unit, doorbell};
+use shmem_mlx5::{Index, Length, Local, LocalKey, Post, QueuePair, Remote, RemoteKey, Unit, doorbell};
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
@@ -27,7 +27,16 @@ pub unsafe extern "ptx-kernel" fn post(
     let (Some(qp), Some(length)) = (QueuePair::new(number), Length::new(bytes)) else {
         return;
     };
-    let (to, from) = (Remote { address: to, key: 7 }, Local { address: from, key: 9 });
+    let (to, from) = (
+        Remote {
+            address: to,
+            key: RemoteKey(7),
+        },
+        Local {
+            address: from,
+            key: LocalKey(9),
+        },
+    );
     let mut at = 0;
     let mut store = |unit: Unit| {
         // SAFETY: there is room, says the caller.
