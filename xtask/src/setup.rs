@@ -32,7 +32,9 @@ pub(crate) fn setup(dry_run: bool) -> anyhow::Result<()> {
         eprintln!("xtask: warning: no mpirun, so that starting under it is not tested: {error:#}");
     }
     if let Err(error) = adapter_header(dry_run) {
-        eprintln!("xtask: warning: no mlx5dv.h, so that formats of network adapters are not compared with it: {error:#}");
+        eprintln!(
+            "xtask: warning: no mlx5dv.h, so that formats of network adapters are not compared with it: {error:#}"
+        );
     }
     Ok(())
 }
