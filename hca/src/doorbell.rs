@@ -1,7 +1,8 @@
 //! What happens when a register is written: the record is read, the entries up to it are fetched and decoded.
 
+use crate::config::{Config, RegisterRule};
 use crate::decode;
-use crate::fabric::{Config, Fabric, RegisterRule};
+use crate::fabric::Fabric;
 use crate::memory::{Memory, Place};
 use crate::state::{Adapter, Page, Progress, Qp, State, Work};
 use crate::tables::{BLOCK, REGISTERS, SEND_RECORD, UNIT, control};

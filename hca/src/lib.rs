@@ -7,12 +7,13 @@
 //! | file | what it holds |
 //! |---|---|
 //! | [`tables`] | every field of entries, completions and records by its bits: a reading of the public headers of its own |
-//! | [`decode`] | bytes to requests; whatever the bytes are |
+//! | [`decode`], `request` | bytes to requests; whatever the bytes are |
 //! | [`memory`] | [`Memory`], [`Place`]: the embedder's bytes; [`Ram`] for tests; [`pinned`] for queues that a GPU writes |
 //! | [`keys`] | [`Access`], [`KeyFault`](keys::KeyFault): what keys allow |
-//! | [`fabric`] | [`Fabric`], its set-up |
+//! | [`fabric`], [`config`], [`setup`] | [`Fabric`]: adapters, and what is made of them |
 //! | `doorbell` | [`Fabric::store`]: registers, records, fetching |
-//! | [`wire`] | [`Fabric::step`]: packets, landings, answers, completions |
+//! | [`wire`] | [`Fabric::step`]: what can happen next (`queue`), packets (`arrive`), bytes (`land`), reports (`finish`, `completion`) |
+//! | `poll` | [`Fabric::poll`]: registers in memory |
 //! | [`violation`] | [`Violation`], [`Fault`]: everything that can be wrong, with what was seen |
 //!
 //! What it checks that a real adapter only suffers from: entries that were not written, or changed, when they should not;
@@ -70,26 +71,33 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod arrive;
 mod completion;
+pub mod config;
 pub mod decode;
 mod doorbell;
 pub mod fabric;
+mod finish;
 pub mod keys;
+mod land;
 pub mod memory;
 pub mod pinned;
 mod poll;
+mod queue;
+mod request;
 mod rng;
+pub mod setup;
 mod state;
 pub mod tables;
 pub mod violation;
 pub mod wire;
 
-pub use fabric::{
-    CompletionQueueConfig, Config, Connection, Delivery, Fabric, Permissions, QueuePairConfig, RegisterRule, SetupError,
-};
+pub use config::{Config, Delivery, RegisterRule};
+pub use fabric::Fabric;
 pub use keys::Access;
 pub use memory::{Memory, Place, Ram, Space, Unmapped};
 pub use pinned::Pinned;
+pub use setup::{CompletionQueueConfig, Connection, Permissions, QueuePairConfig, SetupError};
 pub use state::{Adapter, CompletionQueue, Domain, Page, QueuePair, State};
 pub use violation::{Fault, Violation};
 pub use wire::{Step, StepKind};

@@ -1,11 +1,11 @@
 //! Memory as adapters see it: bytes at places, read and written by whoever embeds the emulator.
 
 /// One of the embedder's address spaces: a PE's heap, the memory of a host.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Default)]
 pub struct Space(pub u32);
 
 /// An address in a space.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
 pub struct Place {
     /// Where it counts.
     pub space: Space,

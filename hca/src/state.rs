@@ -1,9 +1,9 @@
 //! What the fabric knows: adapters, queue pairs, completion queues.
 
 use crate::decode::{Pointer, Request};
-use crate::fabric::Permissions;
 use crate::keys::Key;
 use crate::memory::Place;
+use crate::setup::Permissions;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
