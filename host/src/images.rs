@@ -176,36 +176,63 @@ fn placed_entries(ptx: &str) -> impl Iterator<Item = (usize, &str)> {
         let rest = ptx[at + found.len()..].lines().next().unwrap_or_default();
         let name = rest
             .trim_start()
-            .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '$'))
+            .split(|c| !is_symbol(c))
             .next()?;
         (!ptx[start..at].contains("//")).then_some((at, name))
     })
 }
 
-/// The lanes of the largest SubWarp that an entry uses, 1 where it uses none. The device side marks each use by a comment.
-/// What stands in a function may be called by any entry.
+/// The lanes of the largest SubWarp that an entry uses, 1 where it uses none. The device side marks each use by a comment. An entry
+/// has the marks of the functions that it names, and of those that they name.
 pub(crate) fn tiles(ptx: &str) -> HashMap<String, u32> {
-    let entries: Vec<_> = placed_entries(ptx).collect();
-    let ends: Vec<_> = ptx.match_indices("\n}").map(|(at, _)| at).collect();
-    let mut tiles: HashMap<_, _> = entries.iter().map(|(_, name)| ((*name).to_owned(), 1)).collect();
-    let mut everywhere = 1;
+    // Sections begin with the headers of entries and functions, in the order of the text.
+    let mut sections: Vec<_> = placed_entries(ptx).map(|(at, name)| (at, name, true)).collect();
+    sections.extend(placed_functions(ptx).map(|(at, name)| (at, name, false)));
+    sections.sort_unstable();
+    let section = |at: usize| sections.partition_point(|(start, ..)| *start < at).checked_sub(1);
+    let mut lanes = vec![1; sections.len()];
+    let mut marked = Vec::new();
     for (at, mark) in ptx.match_indices("// shmem-tile ") {
         let number = ptx[at + mark.len()..].lines().next().unwrap_or_default();
-        let Ok(lanes) = number.trim().parse::<u32>() else {
+        if let (Some(section), Ok(number)) = (section(at), number.trim().parse::<u32>()) {
+            lanes[section] = number.max(lanes[section]);
+            marked.push(section);
+        }
+    }
+    while let Some(callee) = marked.pop() {
+        let (_, name, entry) = sections[callee];
+        if entry {
             continue;
-        };
-        let before = entries[..entries.partition_point(|(start, _)| *start < at)].last();
-        let ended = ends[..ends.partition_point(|end| *end < at)].last();
-        let slot = before
-            .filter(|(start, _)| ended.is_none_or(|end| end < start))
-            .and_then(|(_, name)| tiles.get_mut(*name))
-            .unwrap_or(&mut everywhere);
-        *slot = lanes.max(*slot);
+        }
+        for (at, _) in ptx.match_indices(name) {
+            if let Some(caller) = section(at)
+                && lanes[caller] < lanes[callee]
+                && !ptx[at + name.len()..].starts_with(is_symbol)
+            {
+                lanes[caller] = lanes[callee];
+                marked.push(caller);
+            }
+        }
     }
-    for lanes in tiles.values_mut() {
-        *lanes = everywhere.max(*lanes);
-    }
-    tiles
+    let entries = sections.iter().zip(lanes).filter(|((.., entry), _)| *entry);
+    entries.map(|((_, name, _), lanes)| ((*name).to_owned(), lanes)).collect()
+}
+
+/// Functions that are declared or defined in the text, with the places of their headers.
+fn placed_functions(ptx: &str) -> impl Iterator<Item = (usize, &str)> {
+    ptx.match_indices(".func ").filter_map(move |(at, found)| {
+        let rest = ptx[at + found.len()..].trim_start();
+        // What it returns stands before its name.
+        let rest = rest.strip_prefix('(').map_or(Some(rest), |rest| Some(rest.split_once(')')?.1))?;
+        let rest = rest.trim_start();
+        let name = &rest[..rest.find(|c| !is_symbol(c)).unwrap_or(rest.len())];
+        (!name.is_empty()).then_some((at, name))
+    })
+}
+
+/// Whether a name may have the character.
+fn is_symbol(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_' || c == '$'
 }
 
 /// The entry with this symbol, or the only one of a kernel with this name: a symbol is `crate$name$hash`.
@@ -297,8 +324,13 @@ mod tests {
         let ptx = ".visible .entry a$k(\n)\n{\n\tmov.u32 %r1, %laneid; // shmem-tile 8\n\tmov.u32 %r1, %laneid; // shmem-tile 32\n}\n\
                    .visible .entry a$l()\n{\n\tret;\n}\n";
         assert_eq!((tiles(ptx)["a$k"], tiles(ptx)["a$l"]), (32, 1));
-        let with_function = format!(".func f()\n{{\n\t// shmem-tile 4\n}}\n{ptx}");
-        assert_eq!((tiles(&with_function)["a$k"], tiles(&with_function)["a$l"]), (32, 4));
+        // A function's marks are those of the entries that call it, also by way of another one.
+        let with_functions = format!(
+            ".func f\n()\n;\n.func  (.param .b32 r) ff()\n{{\n\t// shmem-tile 16\n}}\n{}.func g()\n{{\n\tcall.uni f, ();\n}}\n\
+             .func f\n()\n{{\n\t// shmem-tile 4\n}}\n",
+            ptx.replace("%r2;", "%r2;\n\tcall.uni\n\tg, ();")
+        );
+        assert_eq!((tiles(&with_functions)["a$k"], tiles(&with_functions)["a$l"]), (32, 4));
     }
 
     #[test]

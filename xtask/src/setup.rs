@@ -31,6 +31,11 @@ pub(crate) fn setup(dry_run: bool) -> anyhow::Result<()> {
     if let Err(error) = mpirun(dry_run) {
         eprintln!("xtask: warning: no mpirun, so that starting under it is not tested: {error:#}");
     }
+    if let Err(error) = adapter_header(dry_run) {
+        eprintln!(
+            "xtask: warning: no mlx5dv.h, so that formats of network adapters are not compared with it: {error:#}"
+        );
+    }
     Ok(())
 }
 
@@ -39,12 +44,24 @@ fn mpirun(dry_run: bool) -> anyhow::Result<()> {
     if output(Command::new("mpirun").arg("--version")).is_ok() {
         return Ok(());
     }
+    debian_package("openmpi-bin", "Open MPI", dry_run)
+}
+
+/// The header that entries of network adapters are compared with, for the test that compiles a C program against it.
+fn adapter_header(dry_run: bool) -> anyhow::Result<()> {
+    if Path::new("/usr/include/infiniband/mlx5dv.h").exists() {
+        return Ok(());
+    }
+    debian_package("libibverbs-dev", "rdma-core's headers", dry_run)
+}
+
+fn debian_package(package: &str, what: &str, dry_run: bool) -> anyhow::Result<()> {
     anyhow::ensure!(
         Path::new("/etc/debian_version").exists() && is_root(),
-        "install Open MPI (Debian: apt-get install openmpi-bin)"
+        "install {what} (Debian: apt-get install {package})"
     );
     if dry_run {
-        eprintln!("xtask: would install Debian's openmpi-bin");
+        eprintln!("xtask: would install Debian's {package}");
         return Ok(());
     }
     let apt = |arguments: &[&str]| {
@@ -53,7 +70,7 @@ fn mpirun(dry_run: bool) -> anyhow::Result<()> {
         run(&mut c)
     };
     apt(&["update", "-q"])?;
-    apt(&["install", "-y", "-q", "--no-install-recommends", "openmpi-bin"])
+    apt(&["install", "-y", "-q", "--no-install-recommends", package])
 }
 
 fn device_compiler(dry_run: bool) -> anyhow::Result<()> {

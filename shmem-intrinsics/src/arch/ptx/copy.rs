@@ -55,12 +55,20 @@ pub(super) fn copy<G: Tile, const PUT: bool>(tile: G, peer: u64, here: Span, ext
         rank: tile.rank(),
         size: tile.size(),
     };
-    // Short transfers wait for the arithmetic before their loads: a member that has nothing to do leaves at once, and so do aligned
-    // transfers.
+    // Short transfers wait for the arithmetic before their loads: aligned ones have little of it, and a member that has nothing to do
+    // leaves at once.
+    let room = |lines: u32| bytes <= u64::from(job.size * lines) * LINE;
+    let aligned = align >= 16 || (peer | here.address | bytes) & (LINE - 1) == 0;
+    if !PUT && more && aligned && job.warps() > 1 && room(FLIGHT as u32) {
+        return job.few(bytes as u32 / LINE as u32);
+    }
     if u64::from(job.rank) * u64::from(align) >= bytes {
         return;
     }
-    if align < 16 && (peer | here.address | bytes) & (LINE - 1) != 0 {
+    if aligned && room(2) {
+        return job.pair(bytes as u32 / LINE as u32);
+    }
+    if !aligned {
         let head = (peer.wrapping_neg() & (LINE - 1)).min(bytes);
         let body = (bytes - head) & !(LINE - 1);
         job.edges(align, head, body, bytes - body);
@@ -78,14 +86,7 @@ pub(super) fn copy<G: Tile, const PUT: bool>(tile: G, peer: u64, here: Span, ext
             };
         }
     }
-    let room = |lines: u32| bytes <= u64::from(job.size * lines) * LINE;
-    if !PUT && more && job.warps() > 1 && room(FLIGHT as u32) {
-        job.few(bytes as u32 / LINE as u32);
-    } else if room(2) {
-        job.pair(bytes as u32 / LINE as u32);
-    } else {
-        job.lines::<G, 16>(bytes);
-    }
+    job.lines::<G, 16>(bytes);
 }
 
 impl<const PUT: bool> Job<PUT> {
