@@ -174,10 +174,7 @@ fn placed_entries(ptx: &str) -> impl Iterator<Item = (usize, &str)> {
     ptx.match_indices(".entry ").filter_map(move |(at, found)| {
         let start = ptx[..at].rfind('\n').map_or(0, |end| end + 1);
         let rest = ptx[at + found.len()..].lines().next().unwrap_or_default();
-        let name = rest
-            .trim_start()
-            .split(|c| !is_symbol(c))
-            .next()?;
+        let name = rest.trim_start().split(|c| !is_symbol(c)).next()?;
         (!ptx[start..at].contains("//")).then_some((at, name))
     })
 }
@@ -208,6 +205,7 @@ pub(crate) fn tiles(ptx: &str) -> HashMap<String, u32> {
             if let Some(caller) = section(at)
                 && lanes[caller] < lanes[callee]
                 && !ptx[at + name.len()..].starts_with(is_symbol)
+                && !ptx[..at].ends_with(is_symbol)
             {
                 lanes[caller] = lanes[callee];
                 marked.push(caller);
@@ -215,7 +213,9 @@ pub(crate) fn tiles(ptx: &str) -> HashMap<String, u32> {
         }
     }
     let entries = sections.iter().zip(lanes).filter(|((.., entry), _)| *entry);
-    entries.map(|((_, name, _), lanes)| ((*name).to_owned(), lanes)).collect()
+    entries
+        .map(|((_, name, _), lanes)| ((*name).to_owned(), lanes))
+        .collect()
 }
 
 /// Functions that are declared or defined in the text, with the places of their headers.
@@ -223,7 +223,9 @@ fn placed_functions(ptx: &str) -> impl Iterator<Item = (usize, &str)> {
     ptx.match_indices(".func ").filter_map(move |(at, found)| {
         let rest = ptx[at + found.len()..].trim_start();
         // What it returns stands before its name.
-        let rest = rest.strip_prefix('(').map_or(Some(rest), |rest| Some(rest.split_once(')')?.1))?;
+        let rest = rest
+            .strip_prefix('(')
+            .map_or(Some(rest), |rest| Some(rest.split_once(')')?.1))?;
         let rest = rest.trim_start();
         let name = &rest[..rest.find(|c| !is_symbol(c)).unwrap_or(rest.len())];
         (!name.is_empty()).then_some((at, name))
@@ -328,7 +330,7 @@ mod tests {
         let with_functions = format!(
             ".func f\n()\n;\n.func  (.param .b32 r) ff()\n{{\n\t// shmem-tile 16\n}}\n{}.func g()\n{{\n\tcall.uni f, ();\n}}\n\
              .func f\n()\n{{\n\t// shmem-tile 4\n}}\n",
-            ptx.replace("%r2;", "%r2;\n\tcall.uni\n\tg, ();")
+            ptx.replace("ret;", "call.uni\n\tg, ();\n\tret;")
         );
         assert_eq!((tiles(&with_functions)["a$k"], tiles(&with_functions)["a$l"]), (32, 4));
     }

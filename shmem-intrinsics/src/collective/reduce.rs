@@ -111,15 +111,17 @@ unsafe fn all_to_all<T: Pod, O: ReduceOp<T>, G: Tile>(
     let (mut i, size) = (tile.rank(), tile.size());
     if exchange.is_pair(tile, count) {
         if i < count {
-            // SAFETY: the caller's, here and below.
+            // SAFETY: the caller's.
             unsafe { swap_and_combine::<T, O>(exchange, i, from.load::<T>(i), from, to) };
         }
         return;
     }
     while i < count {
+        // SAFETY: as above.
         exchange.send_to_all(i, unsafe { from.load::<T>(i) });
         i += size;
     }
+    // SAFETY: the caller's.
     unsafe { combine_all::<T, O, G>(tile, exchange, from, to, count) };
 }
 
