@@ -8,8 +8,6 @@ use std::process::Command;
 
 /// PyPI's packages of the CUDA toolkit's assembler and disassemblers.
 const WHEELS: [&str; 3] = ["nvidia-cuda-nvcc", "nvidia-cuda-nvdisasm", "nvidia-cuda-cuobjdump"];
-/// ptxas 13 takes sm_75 and up, which covers all that this project compiles for.
-const WHEEL_VERSION: &str = ">=13.0,<14";
 const TOOLS: [&str; 3] = ["ptxas", "nvdisasm", "cuobjdump"];
 
 /// Finds or installs everything, and says what it did. A part that can't be had is a warning: the host side and the

@@ -78,16 +78,18 @@ fn puts<G: Tile>(tile: G, dst: SymSlice<u32>, src: SymSlice<u32>, signal: Signal
 
 #[inline(always)]
 fn back_and_forth<G: Tile>(tile: G, signal: Signal, base: u64, iters: u64, send: impl Fn(u64, u32)) {
-    let me = shmem::my_pe();
+    let (me, last) = (shmem::my_pe(), base + iters);
+    if me == 1 {
+        shmem::wait_until(tile, signal, ge(base + 1));
+    }
+    // Both send in one place: a call in two would not be inlined.
     let mut i = base;
-    while i < base + iters {
+    while i < last {
         i += 1;
-        if me == 0 {
-            send(i, 1);
-        }
-        shmem::wait_until(tile, signal, ge(i));
-        if me == 1 {
-            send(i, 0);
+        send(i, 1 - me);
+        let answer = i + u64::from(me);
+        if answer <= last {
+            shmem::wait_until(tile, signal, ge(answer));
         }
     }
 }

@@ -43,7 +43,7 @@ impl Collective {
             by_packets(tile, exchange, dst, src, root, copies);
             return;
         }
-        let two = two_shot(Call::Broadcast, bytes, self.algorithm);
+        let two = two_shot(Call::Broadcast, team.n_pes(), bytes, self.algorithm);
         in_passes(tile, exchange, dst, src, root, two);
     }
 }

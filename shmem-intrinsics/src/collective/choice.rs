@@ -36,42 +36,35 @@ struct Row {
 
 /// What each call takes, for so many bytes; beyond both it takes two passes, where it has them.
 ///
-/// | call | packets, to each other member | one pass, taken in by one member |
-/// |---|---|---|
-/// | broadcast | 4 KiB | 256 KiB |
-/// | fcollect | 4 KiB | all |
-/// | alltoall | 4 KiB | all |
-/// | reduce | 8 KiB | 64 KiB |
-/// | `reduce_scatter` | 4 KiB | all |
-/// | reduce to a root | 8 KiB | 64 KiB |
+/// | call | packets, to each other member | one pass, taken in by one member | measured, us |
+/// |---|---|---|---|
+/// | broadcast | 8 KiB | 256 KiB; all among 2 | 8 KiB: 1.6 / 4.8 / 5.5; 64 KiB: 5.8 / 7.1; 1 MiB: 26.6 / 38 |
+/// | fcollect | 8 KiB | all | 8 KiB: 1.9 / 4.5 |
+/// | alltoall | 8 KiB | all | 8 KiB: 1.9 / 5.1 |
+/// | reduce | 8 KiB | 64 KiB | 8 KiB: 1.9 / 5.6 / 6.9; 64 KiB: 7.4 / 8.3; 1 MiB: 43 / 32 |
+/// | `reduce_scatter` | 8 KiB | all | 8 KiB: 1.8 / 5.2 |
+/// | reduce to a root | 8 KiB | 64 KiB | as reduce |
 ///
-/// The bounds are estimates from the latencies of a flight, of a barrier and of 16-byte accesses, until crossovers are measured.
+/// Measured by one block of 1024 threads of each of two H200s, 2026-11-30: packets / one pass / two passes (docs/perf-log.md).
+/// Packets win as far as there is [`room`] for them.
 const TABLE: [Row; 6] = [
-    Row {
-        packets: 4 << 10,
-        one_shot: 256 << 10,
-    },
-    Row {
-        packets: 4 << 10,
-        one_shot: u64::MAX,
-    },
-    Row {
-        packets: 4 << 10,
-        one_shot: u64::MAX,
-    },
-    Row {
-        packets: 8 << 10,
-        one_shot: 64 << 10,
-    },
-    Row {
-        packets: 4 << 10,
-        one_shot: u64::MAX,
-    },
-    Row {
-        packets: 8 << 10,
-        one_shot: 64 << 10,
-    },
+    Row::new(8, 256),
+    Row::new(8, u64::MAX),
+    Row::new(8, u64::MAX),
+    Row::new(8, 64),
+    Row::new(8, u64::MAX),
+    Row::new(8, 64),
 ];
+
+impl Row {
+    /// In KiB.
+    const fn new(packets: u64, one_shot: u64) -> Self {
+        Self {
+            packets: packets << 10,
+            one_shot: one_shot.saturating_mul(1 << 10),
+        }
+    }
+}
 
 /// Bytes that one member may send to another in packets, in a team of `n_pes`: 8 KiB among 2, 4 KiB among 3, 1 KiB among 8.
 ///
@@ -97,10 +90,12 @@ pub(super) fn packets(call: Call, n: u32, bytes: u64, asked: Option<Algorithm>) 
 
 /// Whether two passes are taken where packets are not, and one member would take in `taken` bytes in one pass.
 #[inline(always)]
-pub(super) fn two_shot(call: Call, taken: u64, asked: Option<Algorithm>) -> bool {
+pub(super) fn two_shot(call: Call, n: u32, taken: u64, asked: Option<Algorithm>) -> bool {
     match asked {
         Some(Algorithm::OneShot) => false,
         Some(Algorithm::TwoShot) => true,
+        // All bytes go over the root's one link, in any number of passes.
+        _ if n == 2 && matches!(call, Call::Broadcast) => false,
         _ => taken > TABLE[call as usize].one_shot,
     }
 }

@@ -65,7 +65,7 @@ impl Collective {
         }
         let taken = bytes.saturating_mul((n - 1).into());
         // In place, nobody else reads the part that this PE combines.
-        let puts = two_shot(Call::Reduce, taken, self.algorithm) || dst.offset() == src.offset();
+        let puts = two_shot(Call::Reduce, n, taken, self.algorithm) || dst.offset() == src.offset();
         let mut pass = Pass {
             team,
             from: src.offset(),

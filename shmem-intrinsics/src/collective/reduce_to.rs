@@ -80,7 +80,7 @@ impl Collective {
             count: 0,
         };
         let taken = bytes.saturating_mul((n - 1).into());
-        let puts = two_shot(Call::ReduceTo, taken, self.algorithm) || dst.offset() == src.offset();
+        let puts = two_shot(Call::ReduceTo, n, taken, self.algorithm) || dst.offset() == src.offset();
         if puts {
             pass = own_part(pass, exchange);
             pass.count = 1;
