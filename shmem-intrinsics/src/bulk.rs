@@ -19,8 +19,7 @@
 //! Bytes arrive in any order and pieces: wait on a signal, never on a word that an engine writes.
 //!
 //! What isn't aligned goes the plain way: the edges up to the first and behind the last whole 16 bytes, and all of a transfer whose two
-//! sides lie differently to 16 bytes. So does everything before sm_90, with the same results. Each call begins with a sync of
-//! the tile: every member fences (`fence.proxy.async`) what it has written and seen before the one thread issues.
+//! sides lie differently to 16 bytes. So does everything before sm_90, with the same results.
 //!
 //! ```
 //! use shmem::bulk::Engine;
@@ -105,7 +104,7 @@ impl Ring {
         let barriers = start.next_multiple_of(8);
         let stages = (barriers + 8 * STAGES_MOST).next_multiple_of(ALIGN);
         let room = start + bytes - stages;
-        let each = (room / PARTS & !(ALIGN - 1)).clamp(STAGE_LEAST, STAGE_MOST);
+        let each = ((room / PARTS) & !(ALIGN - 1)).clamp(STAGE_LEAST, STAGE_MOST);
         Self {
             barriers,
             stages,
@@ -281,7 +280,6 @@ impl<G: InBlock> Engine<G> {
 /// The staging is read until the copies are complete, and the block may end behind this.
 impl<G: InBlock> Drop for Engine<G> {
     #[inline(always)]
-    #[track_caller]
     fn drop(&mut self) {
         arch::bulk_end(self.tile, &self.ring);
     }

@@ -35,7 +35,7 @@ fn piece(i: u32, job: Job) -> (u32, u32) {
 }
 
 /// Puts the source in pieces and writes it again as soon as that is allowed. `seen`: what was there when the signals came.
-#[kernel(for<u8>, for<u32>, for<crate::scalar::Wide>)]
+#[kernel(for<u8>, for<crate::scalar::Wide>)]
 pub fn bulk_put<T: Element>(
     dst: SymSlice<T>,
     src: SymSlice<T>,
@@ -97,7 +97,7 @@ pub fn bulk_put<T: Element>(
 }
 
 /// Gets the source in pieces; what came is copied to `seen`, by other threads than those that got it.
-#[kernel(for<u8>, for<u32>, for<crate::scalar::Wide>)]
+#[kernel(for<u8>, for<crate::scalar::Wide>)]
 pub fn bulk_get<T: Element>(dst: SymSlice<T>, src: SymSlice<T>, local: Global<T>, seen: Global<T>, job: Job) {
     shared!(array: [u128; SPACE]);
     let array = array.cast::<T>();
@@ -159,20 +159,12 @@ mod host {
             run: puts::<u8>,
         },
         Case {
-            name: "bulk: put, lengths and alignments, u32",
-            run: puts::<u32>,
-        },
-        Case {
             name: "bulk: put, lengths and alignments, 16 bytes",
             run: puts::<Wide>,
         },
         Case {
             name: "bulk: get, lengths and alignments, u8",
             run: gets::<u8>,
-        },
-        Case {
-            name: "bulk: get, lengths and alignments, u32",
-            run: gets::<u32>,
         },
         Case {
             name: "bulk: get, lengths and alignments, 16 bytes",

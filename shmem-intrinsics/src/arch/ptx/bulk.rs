@@ -4,9 +4,10 @@
 //! Loads into a stage end a phase of the stage's mbarrier; each store from a stage is a bulk group. Two things hold between
 //! calls: no load is under way, and at most the newest group may still be reading its stage.
 //!
-//! Bulk copies are accesses of the async proxy. Ahead of them every member fences and syncs, so that they see what any
-//! member has written or seen. Behind them the observed completion makes them visible to the leader's accesses (PTX ISA: it
-//! is followed by an implicit fence between the proxies), and its release or a sync to others.
+//! Bulk copies are accesses of the async proxy. Ahead of them stands the leader's fence between the proxies, which covers what
+//! is ordered before the call; in shared memory also one of every member, and a sync. Behind them the observed completion
+//! makes them visible to the leader's accesses (PTX ISA: it is followed by an implicit fence between the proxies), and its
+//! release or a sync to others.
 
 use super::copy::{copy, edges};
 use super::nvlink::{self, signal, spin, watch};
@@ -31,11 +32,21 @@ fn has_bulk() -> bool {
     has != 0
 }
 
-/// Between the thread's ordinary accesses and bulk copies, both ways.
+/// Between ordinary accesses and bulk copies, both ways: the thread's, and what is ordered before it. A barrier at device
+/// scope is in it.
 #[inline(always)]
 fn fence_proxies() {
     // SAFETY: a fence.
     unsafe { asm!("fence.proxy.async; // shmem-before-90", options(nostack)) };
+}
+
+/// The same in shared memory alone, which costs next to nothing. All members call it, and then sync.
+#[inline(always)]
+#[track_caller]
+fn fence_shared<G: Tile>(tile: G) {
+    // SAFETY: a fence.
+    unsafe { asm!("fence.proxy.async.shared::cta; // shmem-before-90", options(nostack)) };
+    tile.sync();
 }
 
 /// Begins to load, and has the mbarrier's phase end when all bytes are there.
@@ -193,9 +204,11 @@ fn transfer<G: Tile, const PUT: bool>(
     if bytes == 0 {
         return false;
     }
-    fence_proxies();
-    tile.sync();
+    if here.space == Space::Shared {
+        fence_shared(tile);
+    }
     if tile.leader() {
+        fence_proxies();
         let (peer, at) = (peer + skipped, here.address + skipped);
         // SAFETY: both sides were found live, and are cut to whole 16 bytes.
         unsafe {
@@ -218,20 +231,23 @@ fn transfer<G: Tile, const PUT: bool>(
 fn complete<G: Tile>(tile: G) {
     if has_bulk() && tile.leader() {
         wait_done();
-        fence_proxies();
     }
 }
 
 #[inline(always)]
 #[track_caller]
 pub(crate) fn bulk_begin<G: Tile>(tile: G, ring: &Ring) {
-    if has_bulk() && tile.leader() {
-        let mut i = 0;
-        while i < ring.count {
-            // SAFETY: a word of the staging, which is the engine's.
-            unsafe { mbarrier_init(ring.barrier(i), 1) };
-            i += 1;
+    if has_bulk() {
+        if tile.leader() {
+            let mut i = 0;
+            while i < ring.count {
+                // SAFETY: a word of the staging, which is the engine's.
+                unsafe { mbarrier_init(ring.barrier(i), 1) };
+                i += 1;
+            }
         }
+        // What the staging was before.
+        fence_shared(tile);
     }
 }
 
@@ -286,6 +302,10 @@ pub(crate) fn bulk_get<G: Tile>(tile: G, ring: &mut Ring, dst: Span, src: u64, e
     span!(tile, Get, from.pe, extent.bytes);
     transfer::<G, false>(tile, ring, peer_base(from.pe) + src, dst, extent, false);
     complete(tile);
+    // The other members may have older lines of it in the L1 cache.
+    if has_bulk() && dst.space != Space::Shared && tile.leader() {
+        fence_proxies();
+    }
     tile.sync();
 }
 
