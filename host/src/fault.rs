@@ -126,6 +126,10 @@ impl DeviceFault {
                  same object, or two that don't touch"
             ),
             FaultKind::Arrivals => write!(f, "an mbarrier of {a} arrivals was asked for: 1 to {b} can be counted"),
+            FaultKind::Staging => write!(
+                f,
+                "a bulk engine was given {a} bytes of shared memory: it needs {b} at least, and tens of KiB to be fast"
+            ),
             other => write!(f, "{other:?} (a = {a}, b = {b})"),
         }
     }

@@ -2,11 +2,12 @@
 
 use crate::bench::{Bench, Sweep};
 use crate::options::{AtomicOp, OptionError, Scope, name};
+use crate::rma_bw::STAGING;
 use clap::ValueEnum;
 use shmem_host::{Error, SymBuf, launch};
 use shmem_perf::{atomic_pingpong, p_pingpong, signal_pingpong};
 use shmem_perf::{put_pingpong_by_block, put_pingpong_by_thread, put_pingpong_by_warp};
-use shmem_perf::{put_signal_by_block, put_signal_by_thread, put_signal_by_warp};
+use shmem_perf::{put_signal_by_block, put_signal_by_thread, put_signal_by_warp, put_signal_in_bulk};
 use std::cell::Cell;
 
 /// Words that a signal ping-pong is tried on, 512 bytes apart: which slice of the L2 cache a word lies in makes a difference.
@@ -15,6 +16,12 @@ pub(crate) const SIZES: Sweep = Sweep {
     begin: 8,
     end: 1 << 20,
     factor: 4,
+    simulated: 128,
+};
+const BULK_SIZES: Sweep = Sweep {
+    begin: 128 << 10,
+    end: 1 << 20,
+    factor: 8,
     simulated: 128,
 };
 const SCOPES: [Scope; 3] = [Scope::Thread, Scope::Warp, Scope::Block];
@@ -77,7 +84,29 @@ pub(crate) fn signal(b: &Bench) -> anyhow::Result<()> {
 }
 
 pub(crate) fn put_signal(b: &Bench) -> anyhow::Result<()> {
-    puts(b, "put_signal_pingpong", true)
+    puts(b, "put_signal_pingpong", true)?;
+    in_bulk(b)
+}
+
+/// `put_signal` of a block's bulk engine, at sizes that are worth one.
+fn in_bulk(b: &Bench) -> anyhow::Result<()> {
+    if !b.options.scopes(b.name, &SCOPES)?.contains(&Scope::Block) {
+        return Ok(());
+    }
+    let threads = b.threads_of(Scope::Block)?;
+    for bytes in b.sizes(BULK_SIZES, 4)? {
+        let len = bytes / 4;
+        let (dst, src, words) = (b.pe.alloc::<u32>(len)?, b.pe.alloc::<u32>(len)?, b.pe.signals(1)?);
+        b.fill(src.handle(), len)?;
+        let (pe, signal) = (b.pe, words.at(0)?);
+        let (seconds, _) = half(
+            b,
+            |base, n| launch!(pe, put_signal_in_bulk<<<1, threads, STAGING>>>(&dst, &src, signal, base, n)),
+        )?;
+        b.check_copy(b.in_pair(), dst.handle(), b.peer(), len)?;
+        b.us("put_signal_pingpong", "bulk_block", bytes, seconds);
+    }
+    Ok(())
 }
 
 pub(crate) fn put(b: &Bench) -> anyhow::Result<()> {

@@ -3,7 +3,7 @@
 use crate::bench::{Bench, Shape, Sweep};
 use shmem::{Kernel, SymSlice};
 use shmem_host::{Error, launch};
-use shmem_perf::{bandwidth, call};
+use shmem_perf::{bandwidth, bulk_bandwidth, call};
 
 /// Shapes of the peer's rows.
 const SHAPES: [Shape; 6] = [(8, 1024), (16, 1024), (32, 1024), (64, 1024), (132, 1024), (32, 256)];
@@ -15,31 +15,52 @@ pub(crate) const SIZES: Sweep = Sweep {
     factor: 4,
     simulated: 1 << 10,
 };
+/// Shapes that bulk engines are compared at: few threads fill a link by them.
+const BULK_SHAPES: [Shape; 4] = [(1, 1024), (8, 1024), (32, 256), (132, 1024)];
+const BULK_SIZES: Sweep = Sweep {
+    begin: 64 << 10,
+    ..SIZES
+};
+/// Shared memory of a bulk engine. Every device that has kernels of ours has this much.
+pub(crate) const STAGING: u32 = 97 << 10;
 /// Bytes on the peer's side for each block, at least: transfers over one buffer again and again were seen to beat the link's
 /// raw rate, and gets find their lines in the L1 cache.
 const ROTATED: usize = 512 << 10;
 
 pub(crate) fn put(b: &Bench) -> anyhow::Result<()> {
-    sweep(b, row::<{ call::PUT }>, row::<{ call::PUT_NBI }>)
+    let plain = shapes(b, &SHAPES, &QUICK, &SIMULATED)?;
+    sweep(b, SIZES, plain, &[row::<{ call::PUT }>, row::<{ call::PUT_NBI }>])?;
+    let bulk = shapes(b, &BULK_SHAPES, &QUICK, &SIMULATED)?;
+    sweep(
+        b,
+        BULK_SIZES,
+        bulk,
+        &[bulk_row::<{ call::PUT }>, bulk_row::<{ call::PUT_NBI }>],
+    )
 }
 
 pub(crate) fn get(b: &Bench) -> anyhow::Result<()> {
-    sweep(b, row::<{ call::GET }>, row::<{ call::GET_NBI }>)
+    let plain = shapes(b, &SHAPES, &QUICK, &SIMULATED)?;
+    sweep(b, SIZES, plain, &[row::<{ call::GET }>, row::<{ call::GET_NBI }>])?;
+    let bulk = shapes(b, &BULK_SHAPES, &QUICK, &SIMULATED)?;
+    sweep(b, BULK_SIZES, bulk, &[bulk_row::<{ call::GET }>])
 }
 
 type Measure = fn(&Bench, Shape, usize, bool) -> anyhow::Result<()>;
 
-fn sweep(b: &Bench, blocking: Measure, nbi: Measure) -> anyhow::Result<()> {
-    let sizes = b.sizes(SIZES, 4)?;
-    for shape in shapes(b, &SHAPES, &QUICK, &SIMULATED)? {
+fn sweep(b: &Bench, sizes: Sweep, shapes: Vec<Shape>, measures: &[Measure]) -> anyhow::Result<()> {
+    let sizes = b.sizes(sizes, 4)?;
+    for shape in shapes {
         for &bytes in &sizes {
-            blocking(b, shape, bytes, b.options.bidir)?;
-            nbi(b, shape, bytes, b.options.bidir)?;
+            for measure in measures {
+                measure(b, shape, bytes, b.options.bidir)?;
+            }
         }
         // Both ways at the largest size, as the peer's suite has it.
         if let Some(&largest) = sizes.last().filter(|_| !b.options.bidir) {
-            blocking(b, shape, largest, true)?;
-            nbi(b, shape, largest, true)?;
+            for measure in measures {
+                measure(b, shape, largest, true)?;
+            }
         }
     }
     Ok(())
@@ -69,19 +90,55 @@ pub(crate) fn windows(b: &Bench, blocks: u32, bytes: usize) -> usize {
     (blocks as usize * ROTATED / bytes).max(1)
 }
 
-fn row<const CALL: u32>(b: &Bench, (blocks, threads): Shape, bytes: usize, both: bool) -> anyhow::Result<()>
+fn row<const CALL: u32>(b: &Bench, shape: Shape, bytes: usize, both: bool) -> anyhow::Result<()>
 where
     bandwidth<CALL>: Kernel<Args = (SymSlice<u32>, SymSlice<u32>, u32, u32, u32)>,
 {
+    measure(
+        b,
+        CALL,
+        "",
+        shape,
+        bytes,
+        both,
+        |there, here, windows, iters| launch!(b.pe, bandwidth::<CALL><<<shape.0, shape.1>>>(there, here, windows, b.peer(), iters)),
+    )
+}
+
+fn bulk_row<const CALL: u32>(b: &Bench, shape: Shape, bytes: usize, both: bool) -> anyhow::Result<()>
+where
+    bulk_bandwidth<CALL>: Kernel<Args = (SymSlice<u32>, SymSlice<u32>, u32, u32, u32)>,
+{
+    measure(
+        b,
+        CALL,
+        "bulk_",
+        shape,
+        bytes,
+        both,
+        |there, here, windows, iters| launch!(b.pe, bulk_bandwidth::<CALL><<<shape.0, shape.1, STAGING>>>(there, here, windows, b.peer(), iters)),
+    )
+}
+
+/// `launch` is given both sides, how many copies of a transfer the peer's has, and how many transfers to make.
+fn measure(
+    b: &Bench,
+    call: u32,
+    engine: &str,
+    (blocks, threads): Shape,
+    bytes: usize,
+    both: bool,
+    launch: impl Fn(SymSlice<u32>, SymSlice<u32>, u32, u32) -> Result<(), Error>,
+) -> anyhow::Result<()> {
     let (len, windows) = (bytes / 4, windows(b, blocks, bytes));
-    let gets = CALL == call::GET || CALL == call::GET_NBI;
+    let gets = call == call::GET || call == call::GET_NBI;
     let there = b.pe.alloc::<u32>(len * windows)?;
     let here = b.pe.alloc::<u32>(if gets { len * windows } else { len })?;
     b.fill(if gets { there.handle() } else { here.handle() }, len)?;
     let moves = b.pe.id() == 0 || (both && b.pe.id() == 1);
     let seconds = b.seconds(windows as u32..=u32::MAX, |iters| -> Result<(), Error> {
         if moves {
-            launch!(b.pe, bandwidth::<CALL><<<blocks, threads>>>(&there, &here, windows as u32, b.peer(), iters))?;
+            launch(there.handle(), here.handle(), windows as u32, iters)?;
         }
         Ok(())
     })?;
@@ -93,13 +150,13 @@ where
         b.pe.id() == u32::from(!gets)
     };
     b.check_copy(has, result.part(..filled)?, b.peer(), len)?;
-    let (bench, kind) = match CALL {
+    let (bench, kind) = match call {
         call::PUT => ("put_bw", "block"),
         call::PUT_NBI => ("put_bw", "nbi_block"),
         call::GET => ("get_bw", "block"),
         _ => ("get_bw", "nbi_block"),
     };
-    let variant = format!("{}{kind}_g{blocks}_t{threads}", if both { "bidi_" } else { "" });
+    let variant = format!("{}{engine}{kind}_g{blocks}_t{threads}", if both { "bidi_" } else { "" });
     let moved = bytes * if both { 2 } else { 1 };
     b.row(bench, &variant, bytes, moved as f64 / seconds * 1e-9, "GB/s");
     Ok(())

@@ -254,7 +254,8 @@ fn options_of_perftests_choose_what_is_measured() {
         (
             "shmem_put_bw -b 4K -e 16K -f 4 -n 3 -w 1 -r 2 -c 3 -t 96 --bidir",
             "put_bw,bidi_block_g3_t96,4096 put_bw,bidi_nbi_block_g3_t96,4096 put_bw,bidi_block_g3_t96,16384 \
-             put_bw,bidi_nbi_block_g3_t96,16384",
+             put_bw,bidi_nbi_block_g3_t96,16384 put_bw,bidi_bulk_block_g3_t96,4096 put_bw,bidi_bulk_nbi_block_g3_t96,4096 \
+             put_bw,bidi_bulk_block_g3_t96,16384 put_bw,bidi_bulk_nbi_block_g3_t96,16384",
         ),
         (
             "shmem_p_bw -d float -e 36 -b 12 -f 3 -c 1 -t 32",

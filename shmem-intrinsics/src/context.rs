@@ -23,6 +23,8 @@ use core::marker::PhantomData;
 
 /// The number of the context that calls use which name none.
 pub(crate) const DEFAULT: u32 = 0;
+/// The context of what bulk engines haven't completed yet: only they can.
+pub(crate) const BULK: u32 = u32::MAX;
 
 /// Who uses a context at the same time: [`Private`], [`BlockShared`] or [`GridShared`].
 pub trait Sharing: Copy + 'static {}

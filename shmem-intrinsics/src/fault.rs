@@ -50,6 +50,8 @@ kinds! {
     Network = 12,
     /// An mbarrier of no or too many arrivals: arrivals `a`, at most `b`.
     Arrivals = 20,
+    /// Too little staging for a bulk engine: its bytes `a`, at least `b`.
+    Staging = 21,
     /// A packet of a later epoch where one was waited for, or epoch 0: the epoch wanted `a`, the one found `b`.
     Epoch = 30,
     /// Source and destination of a collective that overlap and are not in place: their offsets in the heap, destination `a`,

@@ -25,6 +25,7 @@
 //! | [`registers`] | [`read`], [`write()`]: runs of elements in registers | |
 //! | [`computed`](mod@computed), [`field`](mod@field), [`hint`] | sources computed on the way; fields of elements; cache hints | |
 //! | [`async_copy`] | copies into shared memory that go on meanwhile | CUDA `__pipeline_memcpy_async` |
+//! | [`bulk`] | put and get by bulk copies (TMA) through shared memory | `cp.async.bulk` |
 //! | [`mbarrier`] | barriers in shared memory, arrived at and waited for apart | CUDA `cuda::barrier` |
 //! | [`print`](mod@print) | [`gpu_println!`] | CUDA `printf` |
 //! | [`math`], [`vector`], [`time`] | float functions, vectors and halves, clocks | CUDA |
@@ -57,6 +58,7 @@ mod arch;
 pub mod async_copy;
 pub mod atomic;
 pub mod batch;
+pub mod bulk;
 pub mod collective;
 pub mod computed;
 pub mod context;

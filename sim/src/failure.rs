@@ -101,6 +101,9 @@ fn kind_text(record: &FaultRecord) -> String {
         Some(FaultKind::Overlap) => {
             format!("the destination at {a:#x} of the heap overlaps the source at {b:#x}, and the call is not in place")
         }
+        Some(FaultKind::Staging) => {
+            format!("a bulk engine was given {a} bytes of shared memory, and needs {b} at least")
+        }
         _ => format!("fault {} with values {a} and {b}", record.kind),
     }
 }

@@ -168,7 +168,7 @@ fn ptx_tools(dry_run: bool) -> anyhow::Result<()> {
     download
         .args(["-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", "-d"])
         .arg(&scratch);
-    download.args(WHEELS.map(|w| format!("{w}{WHEEL_VERSION}")));
+    download.args(WHEELS.map(|w| format!("{w}=={}.*", tools::TOOLKIT)));
     run(&mut download)?;
     std::fs::create_dir_all(&folder)?;
     for wheel in std::fs::read_dir(&scratch)? {

@@ -1,6 +1,7 @@
 //! Half round trips: PE 0 sends, PE 1 answers. Values rise from `base + 1`, from launch to launch.
 
 use super::by_scope;
+use shmem::bulk::Engine;
 use shmem::prelude::*;
 use shmem::relaxed;
 
@@ -65,6 +66,15 @@ fn put_signals<G: Tile>(tile: G, dst: SymSlice<u32>, src: SymSlice<u32>, signal:
     });
 }
 
+/// `put_signal` of a block's bulk engine over the dynamic shared memory, there and back.
+#[kernel(max_block = 1024)]
+pub fn put_signal_in_bulk(dst: SymSlice<u32>, src: SymSlice<u32>, signal: Signal, base: u64, iters: u64) {
+    let mut engine = Engine::new(Block, shmem::shared::dynamic::<u8>());
+    back_and_forth(Block, signal, base, iters, |i, to| {
+        engine.put_signal(dst, src, signal.set(i), to);
+    });
+}
+
 #[inline(always)]
 fn puts<G: Tile>(tile: G, dst: SymSlice<u32>, src: SymSlice<u32>, signal: Signal, base: u64, iters: u64) {
     back_and_forth(tile, signal, base, iters, |i, to| {
@@ -77,7 +87,7 @@ fn puts<G: Tile>(tile: G, dst: SymSlice<u32>, src: SymSlice<u32>, signal: Signal
 }
 
 #[inline(always)]
-fn back_and_forth<G: Tile>(tile: G, signal: Signal, base: u64, iters: u64, send: impl Fn(u64, u32)) {
+fn back_and_forth<G: Tile>(tile: G, signal: Signal, base: u64, iters: u64, mut send: impl FnMut(u64, u32)) {
     let (me, last) = (shmem::my_pe(), base + iters);
     if me == 1 {
         shmem::wait_until(tile, signal, ge(base + 1));

@@ -1,5 +1,6 @@
 //! Bandwidth of put and get by blocks.
 
+use shmem::bulk::Engine;
 use shmem::prelude::*;
 
 /// What a bandwidth kernel calls.
@@ -40,6 +41,30 @@ pub fn bandwidth<const CALL: u32>(there: SymSlice<u32>, here: SymSlice<u32>, win
                 at = begin;
             }
         }
+        shmem::quiet(Block);
+    }
+}
+
+/// As [`bandwidth`], by bulk engines over the dynamic shared memory: put, `put_nbi`, get.
+#[kernel(max_block = 1024, for<0>, for<1>, for<2>)]
+pub fn bulk_bandwidth<const CALL: u32>(there: SymSlice<u32>, here: SymSlice<u32>, windows: u32, peer: u32, iters: u32) {
+    let len = there.len() / u64::from(windows);
+    let part = len.div_ceil(u64::from(thread::grid_size())).next_multiple_of(4);
+    let begin = part * u64::from(Block.id());
+    if begin < len {
+        let size = part.min(len - begin);
+        let mut engine = Engine::new(Block, shmem::shared::dynamic::<u8>());
+        for i in 0..iters {
+            let at = begin + len * u64::from(i % windows);
+            let from = if CALL == call::GET { at } else { begin };
+            let (there, here) = (there.slice(at..at + size), here.slice(from..from + size));
+            match CALL {
+                call::PUT => engine.put(there, here, peer),
+                call::PUT_NBI => engine.put_nbi(there, here, peer),
+                _ => engine.get(here, there, peer),
+            }
+        }
+        engine.quiet();
         shmem::quiet(Block);
     }
 }

@@ -14,6 +14,7 @@
 pub mod async_copy;
 pub mod atomic;
 pub mod barrier;
+pub mod bulk;
 pub mod cluster;
 pub mod collective;
 pub mod collective_reduce;

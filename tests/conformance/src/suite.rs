@@ -17,6 +17,7 @@ pub fn cases() -> Vec<Case> {
         crate::scalar::CASES,
         crate::put::CASES,
         crate::get::CASES,
+        crate::bulk::CASES,
         crate::signal::CASES,
         crate::order::CASES,
         crate::barrier::CASES,

@@ -9,9 +9,12 @@ use shmem_perf::collectives::{kind, moves as collectives};
 use shmem_perf::data::{Expect, check, fill, rule};
 use shmem_perf::reductions::{reduce_scatters, reduces, reduces_by};
 use shmem_perf::{amo, atomic_latency, atomic_pingpong, atomic_rate, g_chain, order, p_then, word, word_bw};
-use shmem_perf::{bandwidth, barriers, call, get_by_block, get_by_thread, p_pingpong, packet_pingpong, post};
 use shmem_perf::{
-    put_pingpong_by_block, put_quiet_by_warp, put_signal_by_block, put_signal_by_thread, signal_pingpong,
+    bandwidth, barriers, bulk_bandwidth, call, get_by_block, get_by_thread, p_pingpong, packet_pingpong, post,
+};
+use shmem_perf::{
+    put_pingpong_by_block, put_quiet_by_warp, put_signal_by_block, put_signal_by_thread, put_signal_in_bulk,
+    signal_pingpong,
 };
 
 pub(crate) const PROGRAMS: [(&str, &[u32], Check); 11] = [
@@ -32,16 +35,44 @@ fn bandwidths(pe: &Pe) -> anyhow::Result<()> {
     moves::<{ call::PUT }>(pe)?;
     moves::<{ call::PUT_NBI }>(pe)?;
     moves::<{ call::GET }>(pe)?;
-    moves::<{ call::GET_NBI }>(pe)
+    moves::<{ call::GET_NBI }>(pe)?;
+    bulk_moves::<{ call::PUT }>(pe)?;
+    bulk_moves::<{ call::PUT_NBI }>(pe)?;
+    bulk_moves::<{ call::GET }>(pe)
 }
+
+type Moves = (SymSlice<u32>, SymSlice<u32>, u32, u32, u32);
 
 fn moves<const CALL: u32>(pe: &Pe) -> anyhow::Result<()>
 where
-    bandwidth<CALL>: shmem::Kernel<Args = (SymSlice<u32>, SymSlice<u32>, u32, u32, u32)>,
+    bandwidth<CALL>: shmem::Kernel<Args = Moves>,
 {
+    move_by(
+        pe,
+        CALL,
+        |there, here, windows| launch!(pe, bandwidth::<CALL><<<2, 64>>>(there, here, windows, 1, windows)),
+    )
+}
+
+fn bulk_moves<const CALL: u32>(pe: &Pe) -> anyhow::Result<()>
+where
+    bulk_bandwidth<CALL>: shmem::Kernel<Args = Moves>,
+{
+    move_by(
+        pe,
+        CALL,
+        |there, here, windows| launch!(pe, bulk_bandwidth::<CALL><<<2, 64, 1 << 10>>>(there, here, windows, 1, windows)),
+    )
+}
+
+fn move_by(
+    pe: &Pe,
+    call: u32,
+    launch: impl Fn(SymSlice<u32>, SymSlice<u32>, u32) -> Result<(), shmem_host::Error>,
+) -> anyhow::Result<()> {
     const LEN: usize = 150;
     const WINDOWS: usize = 2;
-    let gets = CALL == call::GET || CALL == call::GET_NBI;
+    let gets = call == call::GET || call == call::GET_NBI;
     let all = LEN * WINDOWS;
     let (here, there) = (pe.alloc::<u32>(if gets { all } else { LEN })?, pe.alloc::<u32>(all)?);
     let full = |n: usize| (0..n).map(|i| (i % LEN) as u32 + 1).collect::<Vec<_>>();
@@ -49,12 +80,12 @@ where
     there.write(&if gets { full(all) } else { vec![0; all] })?;
     pe.barrier_all()?;
     if pe.id() == 0 {
-        launch!(pe, bandwidth::<CALL><<<2, 64>>>(&there, &here, WINDOWS as u32, 1, WINDOWS as u32))?;
+        launch(there.handle(), here.handle(), WINDOWS as u32)?;
     }
     pe.barrier_all()?;
     let (checked, on) = if gets { (&here, 0) } else { (&there, 1) };
     if pe.id() == on {
-        ensure!(checked.to_vec()? == full(all), "call {CALL}");
+        ensure!(checked.to_vec()? == full(all), "call {call}");
     }
     Ok(pe.barrier_all()?)
 }
@@ -102,10 +133,12 @@ fn put_signals(pe: &Pe) -> anyhow::Result<()> {
     const LEN: usize = 70;
     let (dst, src) = (pe.alloc::<u32>(LEN)?, pe.alloc::<u32>(LEN)?);
     let signal = pe.signals(1)?;
-    for (base, threads) in [(0, 64), (3, 1), (6, 64), (9, 32)] {
+    for (base, threads) in [(0, 64), (3, 1), (6, 64), (9, 32), (12, 64)] {
         src.write(&(0..LEN as u32).map(|i| i + 100 * base as u32).collect::<Vec<_>>())?;
         pe.barrier_all()?;
-        if threads == 32 {
+        if base == 12 {
+            launch!(pe, put_signal_in_bulk<<<1, threads, 1 << 10>>>(&dst, &src, signal.at(0)?, base, 3))?;
+        } else if threads == 32 {
             launch!(pe, put_pingpong_by_block<<<1, threads>>>(&dst, &src, signal.at(0)?, base, 3))?;
         } else if threads == 1 {
             launch!(pe, put_signal_by_thread<<<1, 1>>>(&dst, &src, signal.at(0)?, base, 3))?;

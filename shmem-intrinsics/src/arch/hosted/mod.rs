@@ -20,6 +20,7 @@ use crate::tile::{Thread, Tile};
 use core::panic::Location;
 
 mod async_copy;
+mod bulk;
 mod cluster;
 mod computed;
 mod hint;
@@ -32,6 +33,7 @@ mod time;
 mod vector;
 
 pub(crate) use async_copy::*;
+pub(crate) use bulk::*;
 pub(crate) use cluster::*;
 pub(crate) use computed::*;
 pub(crate) use hint::*;

@@ -89,6 +89,34 @@ pub(super) fn copy<G: Tile, const PUT: bool>(tile: G, peer: u64, here: Span, ext
     job.lines::<G, 16>(bytes);
 }
 
+/// Copies what lies before and behind the whole lines on the peer's side, shared out among the members. No sync. How many
+/// bytes lie before them, and how many bytes of lines there are: nothing is copied, and none are told, where the two sides
+/// disagree in alignment.
+#[inline(always)]
+pub(super) fn edges<G: Tile, const PUT: bool>(tile: G, peer: u64, here: Span, extent: Extent) -> Option<(u64, u64)> {
+    let Extent { bytes, element, align } = extent;
+    if align >= 16 {
+        return Some((0, bytes));
+    }
+    if (peer ^ here.address) & (LINE - 1) != 0 {
+        return None;
+    }
+    let head = (peer.wrapping_neg() & (LINE - 1)).min(bytes);
+    let body = (bytes - head) & !(LINE - 1);
+    if body != bytes {
+        let job = Job::<PUT> {
+            peer,
+            here: here.address,
+            space: here.space,
+            element,
+            rank: tile.rank(),
+            size: tile.size(),
+        };
+        job.edges(align, head, body, bytes - body);
+    }
+    Some((head, body))
+}
+
 impl<const PUT: bool> Job<PUT> {
     /// `count` bytes in all: those before `gap_at`, and those from `gap_at + gap` on.
     #[inline(always)]

@@ -14,6 +14,7 @@
 //! | `meet` | barriers made of words: of a grid, of some warps |
 //! | `fault` | what a thread does last |
 //! | `async_copy` | `cp.async` |
+//! | `bulk` | `cp.async.bulk` |
 //! | `cluster` | thread-block clusters |
 //! | `mbarrier` | `mbarrier` |
 //! | `computed` | put of computed elements |
@@ -39,6 +40,7 @@ macro_rules! span {
 
 mod async_copy;
 pub(crate) mod atomic;
+mod bulk;
 mod cluster;
 mod computed;
 mod converge;
@@ -62,6 +64,7 @@ pub(crate) mod timeline;
 mod vector;
 
 pub(crate) use async_copy::*;
+pub(crate) use bulk::*;
 pub(crate) use cluster::*;
 pub(crate) use computed::*;
 pub(crate) use converge::*;
