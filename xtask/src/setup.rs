@@ -6,8 +6,12 @@ use shmem_build::{sysroot, toolchain, tools};
 use std::path::Path;
 use std::process::Command;
 
-/// PyPI's packages of the CUDA toolkit's assembler and disassemblers.
-const WHEELS: [&str; 3] = ["nvidia-cuda-nvcc", "nvidia-cuda-nvdisasm", "nvidia-cuda-cuobjdump"];
+/// PyPI's packages of the CUDA toolkit's assembler and disassemblers. Any version of these will do; PyPI has them from 13.2 on.
+fn wheels() -> [String; 3] {
+    let any = ["nvidia-cuda-nvdisasm", "nvidia-cuda-cuobjdump"].map(|name| format!("{name}>=13.0,<14"));
+    let [nvdisasm, cuobjdump] = any;
+    [format!("nvidia-cuda-nvcc=={}.*", tools::TOOLKIT), nvdisasm, cuobjdump]
+}
 const TOOLS: [&str; 3] = ["ptxas", "nvdisasm", "cuobjdump"];
 
 /// Finds or installs everything, and says what it did. A part that can't be had is a warning: the host side and the
@@ -157,7 +161,7 @@ fn ptx_tools(dry_run: bool) -> anyhow::Result<()> {
     if dry_run {
         eprintln!(
             "xtask: would download {} from PyPI to {}",
-            WHEELS.join(", "),
+            wheels().join(", "),
             folder.display()
         );
         return Ok(());
@@ -168,7 +172,7 @@ fn ptx_tools(dry_run: bool) -> anyhow::Result<()> {
     download
         .args(["-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", "-d"])
         .arg(&scratch);
-    download.args(WHEELS.map(|w| format!("{w}=={}.*", tools::TOOLKIT)));
+    download.args(wheels());
     run(&mut download)?;
     std::fs::create_dir_all(&folder)?;
     for wheel in std::fs::read_dir(&scratch)? {
