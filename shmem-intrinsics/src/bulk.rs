@@ -308,7 +308,7 @@ mod tests {
                 );
                 assert!(ring.stages + each * count <= start + bytes, "{start} {bytes}: {ring:?}");
                 assert!(
-                    count >= 2 && each % 16 == 0 && ring.stages % 16 == 0,
+                    count >= 2 && each.is_multiple_of(16) && ring.stages.is_multiple_of(16),
                     "{start} {bytes}: {ring:?}"
                 );
             }
