@@ -154,7 +154,7 @@ impl<G: InBlock> Engine<G> {
     /// As [`put`](fn@crate::put): copies `src` to `dst` at PE `to`, both of the same length in elements. All members call it.
     /// Returns when the source may be written again.
     ///
-    /// Faults with `FaultKind::Length`, `FaultKind::Pe`, `FaultKind::TimeLimit`. NVSHMEM: by its TMA-based `putmem_block`. PTX
+    /// Faults with `FaultKind::Length`, `FaultKind::Pe`, `FaultKind::TimeLimit`. PTX
     /// `cp.async.bulk.shared.global`, `cp.async.bulk.global.shared`; from [`Shared`] only the latter.
     ///
     /// ```
