@@ -2,7 +2,7 @@
 //!
 //! The plain engine of [`put`](crate::put) needs many threads to fill a link. [`Engine`] needs one: it loads into a ring of
 //! stages in shared memory and stores from there, both sides at once, and the block's registers and other warps stay free. Take it
-//! where few blocks communicate; which one is faster at which shape is in docs/src/performance.md.
+//! where few blocks communicate; `shmem-perf put_bw` and `get_bw` measure both.
 //!
 //! | call | returns when | on sm_90 and later |
 //! |---|---|---|
@@ -154,7 +154,7 @@ impl<G: InBlock> Engine<G> {
     /// As [`put`](fn@crate::put): copies `src` to `dst` at PE `to`, both of the same length in elements. All members call it.
     /// Returns when the source may be written again.
     ///
-    /// Faults with `FaultKind::Length`, `FaultKind::Pe`, `FaultKind::TimeLimit`. NVSHMEM: by its TMA-based `putmem_block`. PTX
+    /// Faults with `FaultKind::Length`, `FaultKind::Pe`, `FaultKind::TimeLimit`. PTX
     /// `cp.async.bulk.shared.global`, `cp.async.bulk.global.shared`; from [`Shared`] only the latter.
     ///
     /// ```
@@ -308,7 +308,7 @@ mod tests {
                 );
                 assert!(ring.stages + each * count <= start + bytes, "{start} {bytes}: {ring:?}");
                 assert!(
-                    count >= 2 && each % 16 == 0 && ring.stages % 16 == 0,
+                    count >= 2 && each.is_multiple_of(16) && ring.stages.is_multiple_of(16),
                     "{start} {bytes}: {ring:?}"
                 );
             }

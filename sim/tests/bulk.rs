@@ -55,11 +55,17 @@ fn tell(ready: Signal) {
 
 #[test]
 fn what_orders_the_puts_of_an_engine() {
-    let right: [Sends; 3] = [
+    let right: [Sends; 4] = [
         |engine, dst, src, ready| engine.put_signal(dst, src, ready.set(1), 1),
         |engine, dst, src, ready| {
             engine.put(dst, src, 1);
             shmem::fence(Block);
+            tell(ready);
+        },
+        |engine, dst, src, ready| {
+            engine.put(dst, src, 1);
+            src.store(thread::index(), 8); // reusable
+            shmem::quiet(Block);
             tell(ready);
         },
         |engine, dst, src, ready| {
@@ -149,6 +155,7 @@ fn a_staging_serves_again_when_its_engine_is_dropped() {
             let staging = shmem::shared::dynamic::<u32>();
             let (dst, src) = (symmetric::<u32>(64), symmetric::<u32>(64));
             for round in 0..3 {
+                drop(Engine::new(Block, staging));
                 let mut engine = Engine::new(Block, staging);
                 engine.put_nbi(dst, src, 1 - shmem::my_pe());
                 drop(engine);

@@ -65,6 +65,5 @@ pub fn bulk_bandwidth<const CALL: u32>(there: SymSlice<u32>, here: SymSlice<u32>
             }
         }
         engine.quiet();
-        shmem::quiet(Block);
     }
 }

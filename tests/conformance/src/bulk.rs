@@ -73,7 +73,6 @@ pub fn bulk_put<T: Element>(
                     for i in Block.strided(end - from) {
                         $src.store(job.src_begin + from + i, T::from_number(WRITTEN));
                     }
-                    Block.sync();
                 }
             }
         };
@@ -93,7 +92,6 @@ pub fn bulk_put<T: Element>(
         }
     }
     engine.quiet();
-    shmem::quiet(Block);
 }
 
 /// Gets the source in pieces; what came is copied to `seen`, by other threads than those that got it.
@@ -141,7 +139,6 @@ pub fn bulk_tiles(dst: SymSlice<u32>, src: SymSlice<u32>, got: Global<u32>) {
         engine.put_nbi(dst.chunk(warps, each), src.chunk(warps, each), to);
         engine.get(got.chunk(warps, each), src.chunk(warps, each), to);
     }
-    shmem::quiet(Block);
 }
 
 #[cfg(not(target_arch = "nvptx64"))]
