@@ -35,6 +35,41 @@ pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Runs the command at low priority, beside others; shows what it printed when it has ended.
+pub(crate) fn beside(command: &Command) -> anyhow::Result<()> {
+    let mut low = if cfg!(unix) {
+        let mut nice = Command::new("nice");
+        nice.args(["-n", "19"]).arg(command.get_program());
+        nice
+    } else {
+        Command::new(command.get_program())
+    };
+    low.args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => low.env(name, value),
+            None => low.env_remove(name),
+        };
+    }
+    if let Some(folder) = command.get_current_dir() {
+        low.current_dir(folder);
+    }
+    eprintln!("xtask: {} (in the background)", text(command));
+    let out = low
+        .output()
+        .with_context(|| format!("could not start `{}`", text(&low)))?;
+    eprintln!(
+        "xtask: {}\n{}{}",
+        text(command),
+        String::from_utf8_lossy(&out.stderr),
+        String::from_utf8_lossy(&out.stdout)
+    );
+    if !out.status.success() {
+        bail!("`{}` failed: {}", text(command), out.status);
+    }
+    Ok(())
+}
+
 /// What the command prints; an error names it with what it said.
 pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
     let out = command

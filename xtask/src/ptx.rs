@@ -1,7 +1,8 @@
 //! Every kernel of the workspace, assembled for every architecture that its PTX is for.
 
 use crate::command::{output, target};
-use anyhow::bail;
+use anyhow::{Context, bail};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,7 +13,8 @@ use std::time::SystemTime;
 /// What ptxas must accept; PTX for an architecture also runs on all later ones.
 const TARGETS: [u32; 3] = [80, 90, 100];
 
-pub(crate) fn check() -> anyhow::Result<()> {
+/// Assembles for each target the PTX that a GPU of it is given; `full`: also what is for older ones.
+pub(crate) fn check(full: bool) -> anyhow::Result<()> {
     let required = std::env::var("SHMEM_PTX").as_deref() == Ok("require");
     let Some(ptxas) = shmem_build::tools::find("ptxas") else {
         if required {
@@ -25,21 +27,36 @@ pub(crate) fn check() -> anyhow::Result<()> {
     if files.is_empty() && required {
         bail!("SHMEM_PTX=require, and no package has PTX");
     }
-    let jobs = files.iter().flat_map(|((_, arch), (_, file))| {
-        let targets = TARGETS.iter().filter(move |target| *target >= arch);
-        targets.map(move |target| (target, file))
-    });
-    let jobs: Vec<_> = jobs.collect();
+    let (mut jobs, mut done) = (vec![], 0);
+    for (package, images) in &files {
+        for target in TARGETS {
+            let mut fitting: Vec<_> = images.iter().filter(|(arch, _)| **arch <= target).collect();
+            if !full {
+                // The highest.
+                fitting = fitting.pop().into_iter().collect();
+            }
+            for (arch, (modified, file)) in fitting {
+                if *arch == target && is_assembled(*arch, *modified, file)? {
+                    done += 1;
+                } else {
+                    jobs.push((file.metadata()?.len(), package, target, file));
+                }
+            }
+        }
+    }
+    // The largest first, so that the workers end together.
+    jobs.sort_by_key(|(bytes, ..)| Reverse(*bytes));
     // A large crate takes the assembler a minute for each.
     let next = AtomicUsize::new(0);
     let work = || -> anyhow::Result<()> {
-        while let Some((target, file)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+        while let Some((_, package, target, file)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
             output(
                 Command::new(&ptxas)
                     .arg(format!("-arch=sm_{target}"))
                     .arg(file)
                     .args(["-o", "/dev/null"]),
-            )?;
+            )
+            .with_context(|| format!("PTX of {package} for sm_{target}"))?;
         }
         Ok(())
     };
@@ -52,15 +69,43 @@ pub(crate) fn check() -> anyhow::Result<()> {
     })?;
     let assembled = jobs.len();
     eprintln!(
-        "xtask: ptxas took {} PTX files for {TARGETS:?}: {assembled} assemblies",
+        "xtask: ptxas took the PTX of {} packages for {TARGETS:?}: {assembled} assemblies, and {done} by builds and tests",
         files.len()
     );
     Ok(())
 }
 
+/// Whether the build, or a test that looks at machine code, has made a cubin of this very PTX.
+fn is_assembled(arch: u32, modified: SystemTime, file: &Path) -> anyhow::Result<bool> {
+    let made = |cubin: &Path| cubin.metadata().and_then(|found| found.modified()).ok();
+    if made(&file.with_extension("cubin")).is_some_and(|made| made >= modified) {
+        return Ok(true);
+    }
+    let Ok(left) = std::fs::read_dir(target().join("tmp")) else {
+        return Ok(false);
+    };
+    let length = file.metadata()?.len();
+    for ptx in left {
+        let ptx = ptx?.path();
+        let cubin = ptx.with_extension("cubin");
+        let name = ptx.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if !name.ends_with(&format!(".sm_{arch}.ptx")) || ptx.metadata()?.len() != length {
+            continue;
+        }
+        let newer = made(&cubin).zip(ptx.metadata()?.modified().ok());
+        if newer.is_some_and(|(cubin, ptx)| cubin >= ptx) && std::fs::read(&ptx)? == std::fs::read(file)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// When it was written, and where it is, by architecture.
+type Images = BTreeMap<u32, (SystemTime, PathBuf)>;
+
 /// The newest PTX of each package and architecture. Older ones are left by earlier builds.
-fn newest(build: &Path) -> anyhow::Result<BTreeMap<(String, u32), (SystemTime, PathBuf)>> {
-    let mut newest = BTreeMap::new();
+fn newest(build: &Path) -> anyhow::Result<BTreeMap<String, Images>> {
+    let mut newest = BTreeMap::<String, Images>::new();
     let Ok(packages) = std::fs::read_dir(build) else {
         return Ok(newest);
     };
@@ -81,7 +126,8 @@ fn newest(build: &Path) -> anyhow::Result<BTreeMap<(String, u32), (SystemTime, P
                 continue;
             };
             let modified = file.metadata()?.modified()?;
-            let entry = newest.entry((name.clone(), arch)).or_insert((modified, file.clone()));
+            let images = newest.entry(name.clone()).or_default();
+            let entry = images.entry(arch).or_insert((modified, file.clone()));
             if entry.0 < modified {
                 *entry = (modified, file);
             }

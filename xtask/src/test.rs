@@ -1,40 +1,61 @@
 //! `cargo xtask test` and `cargo xtask lint`.
 
-use crate::command::{cargo, run};
+use crate::command::{beside, cargo, run};
 use crate::{mutants, ptx, setup, stub};
+use std::process::Command;
+use std::thread;
 
-/// Everything that can be tested on this machine. `full`: also over many seeds, and with calls left out.
+/// Asks tests for what takes them long.
+const FULL: &str = "SHMEM_TEST_FULL";
+
+/// Everything that can be tested on this machine. `full`: also over many seeds, for every architecture, and with calls left
+/// out.
 pub(crate) fn test(full: bool) -> anyhow::Result<()> {
     setup::setup(false)?;
-    run(&mut cargo(&[
-        "test",
-        "--workspace",
-        "--exclude",
-        "seeds",
-        "--no-fail-fast",
-    ]))?;
-    ptx::check()?;
-    // Optimised: it runs kernels, and no more.
-    let seeds = if full { "10000" } else { "200" };
-    let sweep = &["test", "--release", "--package", "seeds"];
-    run(cargo(sweep).env("SHMEM_SIM_SEEDS", seeds).env("SHMEM_PTX", "off"))?;
+    // Few cores stay idle so: there are long waits among the tests, and single crates that everything waits for.
+    let (tests, seeds) = thread::scope(|scope| {
+        let seeds = scope.spawn(|| beside(&sweep(full)));
+        let tests = packages(full).and_then(|()| ptx::check(full));
+        let seeds = seeds.join().unwrap_or_else(|_| anyhow::bail!("a thread panicked"));
+        (tests, seeds)
+    });
+    if let (Err(_), Err(error)) = (&tests, &seeds) {
+        eprintln!("xtask: {error:#}");
+    }
+    tests.and(seeds)?;
     if full {
         mutants::mutants(36, None, None)?;
     }
     Ok(())
 }
 
+/// The tests of all packages but one.
+fn packages(full: bool) -> anyhow::Result<()> {
+    let mut tests = cargo(&["test", "--workspace", "--exclude", "seeds", "--no-fail-fast"]);
+    if full {
+        tests.env(FULL, "1");
+        if std::env::var_os("SHMEM_ARCH").is_none() {
+            tests.env("SHMEM_ARCH", "sm_80,sm_90");
+        }
+    }
+    run(&mut tests)
+}
+
+/// Optimised: it runs kernels, and no more.
+fn sweep(full: bool) -> Command {
+    let mut sweep = cargo(&["test", "--release", "--package", "seeds"]);
+    sweep
+        .env("SHMEM_SIM_SEEDS", if full { "10000" } else { "200" })
+        .env("SHMEM_PTX", "off");
+    sweep
+}
+
 /// Formatting, clippy and documentation, all without warnings.
 pub(crate) fn lint() -> anyhow::Result<()> {
     run(&mut cargo(&["fmt", "--all", "--check"]))?;
-    run(&mut cargo(&[
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--",
-        "-D",
-        "warnings",
-    ]))?;
+    let mut all = cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]);
+    // Cargo has build scripts of its own for clippy, and nothing looks at PTX here.
+    run(all.env("SHMEM_PTX", "off"))?;
     // What the workspace's own builds leave out, because it links libcuda.
     let mut cust = cargo(&[
         "clippy",
@@ -46,6 +67,6 @@ pub(crate) fn lint() -> anyhow::Result<()> {
         "-D",
         "warnings",
     ]);
-    run(cust.env(stub::VARIABLE, stub::make()?))?;
+    run(cust.env(stub::VARIABLE, stub::make()?).env("SHMEM_PTX", "off"))?;
     run(cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
 }

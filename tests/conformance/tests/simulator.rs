@@ -1,9 +1,13 @@
-//! The whole suite on the simulator, at its full size, with one seed for each number of PEs. Unchecked, for its size: `tests/seeds`
-//! has the checker look at the same cases with less data, over many seeds.
+//! The whole suite on the simulator, with one seed for each number of PEs. At its full size where `SHMEM_TEST_FULL` is set, which
+//! `cargo xtask test --full` does: `tests/seeds` has it at that size in any case, optimised, and has the checker look at the same
+//! cases over many seeds.
 use conformance::suite;
 use shmem_host::{Backend, World};
 
 fn with_pes(n: u32) {
+    if std::env::var_os("SHMEM_TEST_FULL").is_none() {
+        suite::take_little();
+    }
     let world = || {
         Ok(World::builder()
             .backend(Backend::Sim)

@@ -45,7 +45,8 @@ pub(crate) fn all() -> Option<Measured> {
     let image = cost::images().list.iter().rfind(|i| i.arch <= 90)?;
     let rustc = shmem_build::toolchain::find().ok()?;
 
-    let cubin = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cost.cubin");
+    // `cargo xtask test` does not assemble again what it finds under such a name.
+    let cubin = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cost.sm_90.cubin");
     let ptx = cubin.with_extension("ptx");
     std::fs::write(&ptx, image.ptx).unwrap();
     let mut costs = HashMap::new();

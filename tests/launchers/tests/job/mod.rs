@@ -21,7 +21,10 @@ pub(crate) fn program(name: &str) -> PathBuf {
         let exe = std::env::current_exe().unwrap();
         let folder = exe.parent().and_then(Path::parent).unwrap();
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.args(["build", "-p", "shmem-bootstrap", "-p", "simple-shift", "-p", "ring"]);
+        // Of the packages that `cargo xtask test` tests, and with a test among it: so dependencies have the same features there
+        // and here, and are not compiled again.
+        cargo.args(["build", "--workspace", "--exclude", "seeds", "--test", "launchers"]);
+        cargo.args(["--bin", "shmem-run", "--bin", "simple-shift", "--bin", "ring"]);
         if folder.ends_with("release") {
             cargo.arg("--release");
         }
