@@ -51,8 +51,8 @@ enum Task {
     Info,
     /// Runs every test: unit, doc, compile-fail, conformance on the simulator, PTX and SASS.
     Test {
-        /// 10,000 seeds of every kernel, every kernel for every architecture, PTX also for later GPUs than it is meant for, and each call
-        /// that orders left out in turn: takes hours.
+        /// 10,000 seeds of every kernel, every kernel for every architecture, PTX also for later GPUs than it is meant for, the
+        /// conformance suite at its full size unoptimised too, and each call that orders left out in turn: takes hours.
         #[arg(long)]
         full: bool,
     },
