@@ -10,7 +10,12 @@ pub const TOOLKIT: &str = "13.0";
 
 /// The folder that `cargo xtask setup` fills; nothing where [`crate::sysroot::cache`] has no folder.
 pub fn folder() -> Option<PathBuf> {
-    Some(crate::sysroot::cache().ok()?.join(format!("cuda-{TOOLKIT}")).join("bin"))
+    Some(
+        crate::sysroot::cache()
+            .ok()?
+            .join(format!("cuda-{TOOLKIT}"))
+            .join("bin"),
+    )
 }
 
 /// Where `ptxas`, `cuobjdump` or `nvdisasm` is: in `SHMEM_CUDA_BIN`, in [`folder`], or on the PATH.
