@@ -58,8 +58,9 @@ pub fn exchange<T: Word>(
                 }
             }
             1 => {
+                // What another thread sends.
                 for i in Block.strided(run) {
-                    store(mine, i, value(epoch, me, i));
+                    store(mine, run - 1 - i, value(epoch, me, run - 1 - i));
                 }
                 Block.sync();
                 for k in 1..n {
