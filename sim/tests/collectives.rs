@@ -85,14 +85,18 @@ fn mixed_collectives_are_clean_over_other_paths() {
     }
 }
 
-/// The word that counts the epochs of packets of the world's slot 0, and the slot's packets.
-fn packets_of_slot_0() -> (SymSlice<u64>, SymSlice<u64>) {
-    let n = shmem::n_pes();
-    let block = SystemArea::new(n).world_sync;
-    (
-        SymSlice::__new(block + TeamBlock::EPOCHS, 1),
-        SymSlice::__new(block + TeamBlock::BOXES, 2 * TeamBlock::HALF / 8),
-    )
+/// Fills the packets of the world's slot 0 with old ones, and sets the epoch. The word that counts it, and the packets.
+fn old_packets(epoch: u64) -> (SymSlice<u64>, SymSlice<u64>) {
+    let block = SystemArea::new(shmem::n_pes()).world_sync;
+    let word = SymSlice::__new(block + TeamBlock::EPOCHS, 1);
+    let boxes = SymSlice::__new(block + TeamBlock::BOXES, 2 * TeamBlock::HALF / 8);
+    for i in Warp.strided(500) {
+        boxes.store(i, (1 + u64::from(i % 3)) << 32 | 0xbad);
+    }
+    if thread::index() == 0 {
+        word.store(0, epoch);
+    }
+    (word, boxes)
 }
 
 #[test]
@@ -100,13 +104,7 @@ fn old_packets_are_cleared_away_in_time() {
     clean(
         || Sim::new(3).block(32),
         || {
-            let (epoch, boxes) = packets_of_slot_0();
-            for i in Warp.strided(500) {
-                boxes.store(i, (1 + u64::from(i % 3)) << 32 | 0xbad);
-            }
-            if thread::index() == 0 {
-                epoch.store(0, (1 << 30) - 4);
-            }
+            let (epoch, boxes) = old_packets((1 << 30) - 4);
             collective().barrier(Warp, shmem::world().slot(1));
             rounds(3, 3, |all, _| all);
             assert!(epoch.load(0) > 1 << 30);
@@ -308,13 +306,7 @@ fn calls_on_streams_clear_old_packets_away_too() {
     clean(
         || Sim::new(3).block(32),
         || {
-            let (epoch, boxes) = packets_of_slot_0();
-            for i in Warp.strided(500) {
-                boxes.store(i, (1 + u64::from(i % 3)) << 32 | 0xbad);
-            }
-            if thread::index() == 0 {
-                epoch.store(0, (1 << 30) - 3);
-            }
+            let (epoch, boxes) = old_packets((1 << 30) - 3);
             let (me, x, y) = (shmem::my_pe(), symmetric::<u32>(9), symmetric::<u32>(27));
             for i in Warp.strided(9) {
                 x.store(i, me + i);

@@ -1,6 +1,6 @@
 //! alltoall: from everyone the part for oneself.
 
-use super::boxes::{Exchange, Shares, keep, pieces};
+use super::boxes::{Exchange, exchange_parts, pieces};
 use super::choice::{Call, packets};
 use super::{Collective, begin, bytes_of, check_apart, meet, pieces_of};
 use crate::fault::{FaultKind, check};
@@ -50,29 +50,8 @@ impl Collective {
         let exchange = Exchange::begin(tile, team);
         if packets(Call::Alltoall, n, bytes, self.algorithm) && exchange.usable() {
             let (from, to) = (pieces_of(src.chunk(0, part)), pieces_of(dst.chunk(0, part)));
-            let count = pieces(bytes);
-            if exchange.is_pair(tile, count) {
-                let (i, other) = (tile.rank(), exchange.other());
-                if i < count {
-                    // SAFETY: the parts have a piece i.
-                    unsafe {
-                        to.part(other)
-                            .store::<T>(i, exchange.swap(i, from.part(other).load::<T>(i)))
-                    };
-                }
-                keep::<T, G>(tile, &from.part(exchange.me), &to.part(exchange.me), count);
-                exchange.end(tile);
-                return;
-            }
-            for (k, i) in Shares::new(tile, n - 1, count) {
-                // SAFETY: the parts have a piece i.
-                exchange.send(k + 1, i, unsafe { from.part(exchange.ahead(k + 1)).load::<T>(i) });
-            }
-            keep::<T, G>(tile, &from.part(exchange.me), &to.part(exchange.me), count);
-            for (d, i) in Shares::new(tile, n - 1, count) {
-                // SAFETY: as above.
-                unsafe { to.part(exchange.sender(d)).store::<T>(i, exchange.receive(d, i)) };
-            }
+            // SAFETY: both have that many parts of so many pieces.
+            unsafe { exchange_parts::<T, G>(tile, exchange, |index| from.part(index), &to, pieces(bytes)) };
             exchange.end(tile);
             return;
         }

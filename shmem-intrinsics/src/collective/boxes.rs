@@ -338,15 +338,49 @@ fn piece(packet: [u64; 2]) -> u64 {
     packet[0] & 0xffff_ffff | packet[1] << 32
 }
 
-/// Copies a member's own part. The last members of the tile do it: the first have packets to send and to wait for.
+/// From every member its part for every other, in one exchange: `from` says where this PE's part for a member lies, and what comes
+/// from it goes to that part of `to`, with its own part, unless it lies there already. Parts have `count` pieces.
+///
+/// # Safety
+/// `count` is that of `to`, whose parts and those of `from` are live for all members.
 #[inline(always)]
 #[track_caller]
-pub(super) fn keep<T: Pod, G: Tile>(tile: G, from: &Pieces, to: &Pieces, count: u32) {
-    let mut i = tile.size() - 1 - tile.rank();
-    while i < count {
-        // SAFETY: both have so many pieces.
-        unsafe { to.store::<T>(i, from.load::<T>(i)) };
-        i += tile.size();
+pub(super) unsafe fn exchange_parts<T: Pod, G: Tile>(
+    tile: G,
+    exchange: Exchange,
+    from: impl Fn(u32) -> Pieces,
+    to: &Pieces,
+    count: u32,
+) {
+    let (me, n) = (exchange.me, exchange.n);
+    let (pair, mut i) = (exchange.is_pair(tile, count), tile.rank());
+    if !pair {
+        for (k, i) in Shares::new(tile, n - 1, count) {
+            // SAFETY: the parts have a piece i.
+            exchange.send(k + 1, i, unsafe { from(exchange.ahead(k + 1)).load::<T>(i) });
+        }
+    } else if i < count {
+        let other = exchange.other();
+        // SAFETY: as above.
+        unsafe {
+            to.part(other).store::<T>(i, exchange.swap(i, from(other).load::<T>(i)));
+        }
+    }
+    let (own, place) = (from(me), to.part(me));
+    if own.address != place.address {
+        // The last members of the tile do it: the first have packets to send and to wait for.
+        i = tile.size() - 1 - tile.rank();
+        while i < count {
+            // SAFETY: as above.
+            unsafe { place.store::<T>(i, own.load::<T>(i)) };
+            i += tile.size();
+        }
+    }
+    if !pair {
+        for (d, i) in Shares::new(tile, n - 1, count) {
+            // SAFETY: as above.
+            unsafe { to.part(exchange.sender(d)).store::<T>(i, exchange.receive(d, i)) };
+        }
     }
 }
 

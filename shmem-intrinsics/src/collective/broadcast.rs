@@ -38,9 +38,9 @@ impl Collective {
             return;
         }
         let exchange = Exchange::begin(tile, team);
-        let copies = exchange.me == root && dst.offset() != src.offset();
         if packets(Call::Broadcast, team.n_pes(), bytes, self.algorithm) && exchange.usable() {
-            by_packets(tile, exchange, dst, src, root, copies);
+            by_packets(tile, exchange, dst, src, root);
+            exchange.end(tile);
             return;
         }
         let two = two_shot(Call::Broadcast, team.n_pes(), bytes, self.algorithm);
@@ -80,17 +80,11 @@ fn in_passes<T: Pod, G: Tile>(tile: G, exchange: Exchange, dst: SymSlice<T>, src
     meet::<G, true>(tile, team);
 }
 
-/// The others send empty packets: the epoch rule wants to hear from everybody.
+/// One exchange. The others send empty packets: the epoch rule wants to hear from everybody.
 #[inline(always)]
 #[track_caller]
-fn by_packets<T: Pod, G: Tile>(
-    tile: G,
-    exchange: Exchange,
-    dst: SymSlice<T>,
-    src: SymSlice<T>,
-    root: u32,
-    copies: bool,
-) {
+pub(super) fn by_packets<T: Pod, G: Tile>(tile: G, exchange: Exchange, dst: SymSlice<T>, src: SymSlice<T>, root: u32) {
+    let copies = exchange.me == root && dst.offset() != src.offset();
     let (from, to) = (pieces_of(src), pieces_of(dst));
     let (count, size) = (pieces(from.bytes.into()), tile.size());
     let mut i = tile.rank();
@@ -105,7 +99,6 @@ fn by_packets<T: Pod, G: Tile>(
                 }
             }
         }
-        exchange.end(tile);
         return;
     }
     if exchange.me == root {
@@ -132,5 +125,4 @@ fn by_packets<T: Pod, G: Tile>(
         }
     }
     exchange.receive_empty(tile, root);
-    exchange.end(tile);
 }

@@ -16,7 +16,8 @@
 //!
 //! One block alone may take packets instead: one flight.
 
-use super::boxes::{Exchange, Pieces, Shares, pieces};
+use super::boxes::{Exchange, Pieces, exchange_parts, pieces};
+use super::broadcast::by_packets;
 use super::lines::Pass;
 use super::op::{ByName, Combine};
 pub use super::op::{Named, OpName};
@@ -304,62 +305,14 @@ pub fn moves_parts(
 #[inline(always)]
 #[track_caller]
 fn moves_by_packets(exchange: Exchange, dst: SymSlice<u8>, src: SymSlice<u8>, plan: Plan) {
-    let (me, n, count) = (exchange.me, exchange.n, pieces(plan.part));
-    let broadcast = plan.call == Call::Broadcast;
-    let part = |x: SymSlice<u8>, index: u32| {
-        let start = if broadcast { 0 } else { u64::from(index) * plan.part };
-        pieces_of(run(x, start, plan.part))
-    };
-    let source = |index: u32| {
-        if plan.call == Call::Fcollect {
-            pieces_of(src)
-        } else {
-            part(src, index)
-        }
-    };
-    if broadcast && me != plan.root {
-        // The epoch rule wants to hear from everybody.
-        for k in Block.strided(n - 1) {
-            exchange.send(k + 1, 0, 0);
-        }
-        take_all(exchange, exchange.box_of(plan.root), &part(dst, me), count);
-    } else {
-        // Its own part comes last, unless it is there already.
-        let in_place = source(me).address == part(dst, me).address;
-        for (k, i) in Shares::new(Block, n - u32::from(in_place), count) {
-            let own = k + 1 == n;
-            let from = source(if own { me } else { exchange.ahead(k + 1) });
-            // SAFETY: the parts have a piece i.
-            unsafe {
-                let piece = from.load::<u8>(i);
-                if own {
-                    part(dst, me).store::<u8>(i, piece);
-                } else {
-                    exchange.send(k + 1, i, piece);
-                }
-            }
-        }
-    }
-    if broadcast {
-        exchange.receive_empty(Block, plan.root);
+    if plan.call == Call::Broadcast {
+        by_packets(Block, exchange, dst, src, plan.root);
         return;
     }
-    for (d, i) in Shares::new(Block, n - 1, count) {
-        // SAFETY: as above.
-        unsafe { part(dst, exchange.sender(d)).store::<u8>(i, exchange.receive(d, i)) };
-    }
-}
-
-/// Writes what one other member has sent.
-#[inline(always)]
-#[track_caller]
-fn take_all(exchange: Exchange, d: u32, to: &Pieces, count: u32) {
-    let (mut i, size) = (Block.rank(), Block.size());
-    while i < count {
-        // SAFETY: the destination has a piece i.
-        unsafe { to.store::<u8>(i, exchange.receive(d, i)) };
-        i += size;
-    }
+    let (from, to) = (pieces_of(run(src, 0, plan.part)), pieces_of(run(dst, 0, plan.part)));
+    let part = |index: u32| from.part(if plan.call == Call::Fcollect { 0 } else { index });
+    // SAFETY: the host saw that both are as long as the call wants them.
+    unsafe { exchange_parts::<u8, Block>(Block, exchange, part, &to, pieces(plan.part)) };
 }
 
 /// reduce, `reduce_to`, `reduce_scatter`, by all blocks of the grid.

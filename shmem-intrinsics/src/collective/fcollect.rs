@@ -1,6 +1,6 @@
 //! fcollect: everyone's elements to everyone.
 
-use super::boxes::{Exchange, Shares, keep, pieces};
+use super::boxes::{Exchange, exchange_parts, pieces};
 use super::choice::{Call, packets};
 use super::{Collective, begin, bytes_of, check_apart, meet, pieces_of};
 use crate::fault::{FaultKind, check};
@@ -47,31 +47,9 @@ impl Collective {
         }
         let exchange = Exchange::begin(tile, team);
         if packets(Call::Fcollect, n, bytes, self.algorithm) && exchange.usable() {
-            let (from, to) = (pieces_of(src), pieces_of(dst.chunk(0, src.len())));
-            let count = pieces(bytes);
-            if exchange.is_pair(tile, count) {
-                let (i, other) = (tile.rank(), exchange.other());
-                if i < count {
-                    // SAFETY: both have a piece i.
-                    unsafe { to.part(other).store::<T>(i, exchange.swap(i, from.load::<T>(i))) };
-                }
-                if !in_place {
-                    keep::<T, G>(tile, &from, &to.part(exchange.me), count);
-                }
-                exchange.end(tile);
-                return;
-            }
-            for (k, i) in Shares::new(tile, n - 1, count) {
-                // SAFETY: it has a piece i.
-                exchange.send(k + 1, i, unsafe { from.load::<T>(i) });
-            }
-            if !in_place {
-                keep::<T, G>(tile, &from, &to.part(exchange.me), count);
-            }
-            for (d, i) in Shares::new(tile, n - 1, count) {
-                // SAFETY: the part has a piece i.
-                unsafe { to.part(exchange.sender(d)).store::<T>(i, exchange.receive(d, i)) };
-            }
+            let to = pieces_of(dst.chunk(0, src.len()));
+            // SAFETY: `dst` has a part of so many pieces for each member.
+            unsafe { exchange_parts::<T, G>(tile, exchange, |_| pieces_of(src), &to, pieces(bytes)) };
             exchange.end(tile);
             return;
         }

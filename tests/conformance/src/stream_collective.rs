@@ -152,17 +152,22 @@ mod host {
         Ok(())
     }
 
-    fn moves(pe: &Pe) -> anyhow::Result<()> {
+    /// Checks of u32, u8 and f64, on every team; the last two where it is thorough.
+    fn by_types(pe: &Pe, [u32s, u8s, f64s]: [fn(Given<'_>) -> anyhow::Result<()>; 3]) -> anyhow::Result<()> {
         for (members, thorough) in teams(pe) {
             let team = pe.team(&members)?;
             let team = team.as_ref();
-            each::<u32>(pe, &members, team, thorough, moved::<u32>)?;
+            each::<u32>(pe, &members, team, thorough, u32s)?;
             if thorough && full_or_little(true, false) {
-                each::<u8>(pe, &members, team, false, moved::<u8>)?;
-                each::<f64>(pe, &members, team, false, moved::<f64>)?;
+                each::<u8>(pe, &members, team, false, u8s)?;
+                each::<f64>(pe, &members, team, false, f64s)?;
             }
         }
         Ok(())
+    }
+
+    fn moves(pe: &Pe) -> anyhow::Result<()> {
+        by_types(pe, [moved::<u32>, moved::<u8>, moved::<f64>])
     }
 
     /// Five calls one after the other, with no barrier before, between or behind.
@@ -214,16 +219,7 @@ mod host {
     }
 
     fn parts(pe: &Pe) -> anyhow::Result<()> {
-        for (members, thorough) in teams(pe) {
-            let team = pe.team(&members)?;
-            let team = team.as_ref();
-            each::<u32>(pe, &members, team, thorough, exchanged::<u32>)?;
-            if thorough && full_or_little(true, false) {
-                each::<u8>(pe, &members, team, false, exchanged::<u8>)?;
-                each::<f64>(pe, &members, team, false, exchanged::<f64>)?;
-            }
-        }
-        Ok(())
+        by_types(pe, [exchanged::<u32>, exchanged::<u8>, exchanged::<f64>])
     }
 
     /// Of each member the part for another one is shorter by the indices of both, and lies in the middle of its place.

@@ -1,7 +1,7 @@
 //! The host side of the suite.
 
 use anyhow::Context;
-use shmem_host::{Pe, World};
+use shmem_host::{Backend, Pe, World};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// One test: what it is called, and what each PE does.
@@ -51,6 +51,24 @@ pub fn cases() -> Vec<Case> {
         crate::stream_collective::CASES,
     ]
     .concat()
+}
+
+/// Every case in one world of the simulator, whose seed is its number of PEs; unchecked, for the suite's size.
+///
+/// # Panics
+/// Where a case fails.
+pub fn simulated(pes: u32) {
+    let world = || {
+        Ok(World::builder()
+            .backend(Backend::Sim)
+            .pes(pes)
+            .seed(pes.into())
+            .check(false)
+            .build()?)
+    };
+    if let Err(error) = run(world, false) {
+        panic!("{pes} PEs: {error:?}");
+    }
 }
 
 /// Runs every case in one world, on every PE; then each fault in a world of its own. Returns how many passed.

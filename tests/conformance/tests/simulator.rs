@@ -2,23 +2,13 @@
 //! `cargo xtask test --full` does: `tests/seeds` has it at that size in any case, optimised, and has the checker look at the same
 //! cases over many seeds.
 use conformance::suite;
-use shmem_host::{Backend, World};
+use shmem_host::Backend;
 
 fn with_pes(n: u32) {
     if std::env::var_os("SHMEM_TEST_FULL").is_none() {
         suite::take_little();
     }
-    let world = || {
-        Ok(World::builder()
-            .backend(Backend::Sim)
-            .pes(n)
-            .seed(n.into())
-            .check(false)
-            .build()?)
-    };
-    if let Err(error) = suite::run(world, false) {
-        panic!("{n} PEs: {error:?}");
-    }
+    suite::simulated(n);
 }
 
 #[test]

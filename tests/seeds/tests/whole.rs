@@ -1,24 +1,13 @@
 //! The suite of `tests/conformance` at its full size, with one seed for each number of PEs: here, because kernels are optimised
 //! here. Unchecked, for its size: `shipped` has the checker look at the same cases with less data, over many seeds.
 use conformance::suite;
-use shmem_host::{Backend, World};
 
 fn with_pes(n: u32) {
     if cfg!(debug_assertions) {
         println!("skipped: without optimisation, tests/conformance has it");
         return;
     }
-    let world = || {
-        Ok(World::builder()
-            .backend(Backend::Sim)
-            .pes(n)
-            .seed(n.into())
-            .check(false)
-            .build()?)
-    };
-    if let Err(error) = suite::run(world, false) {
-        panic!("{n} PEs: {error:?}");
-    }
+    suite::simulated(n);
 }
 
 #[test]

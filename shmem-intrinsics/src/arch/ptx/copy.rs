@@ -47,14 +47,7 @@ pub(super) fn copy<G: Tile, const PUT: bool>(tile: G, peer: u64, here: Span, ext
         element,
         align,
     } = extent;
-    let mut job = Job::<PUT> {
-        peer,
-        here: here.address,
-        space: here.space,
-        element,
-        rank: tile.rank(),
-        size: tile.size(),
-    };
+    let mut job = Job::<PUT>::new(tile, peer, here, element);
     // Short transfers wait for the arithmetic before their loads: aligned ones have little of it, and a member that has nothing to do
     // leaves at once.
     let room = |lines: u32| bytes <= u64::from(job.size * lines) * LINE;
@@ -69,8 +62,7 @@ pub(super) fn copy<G: Tile, const PUT: bool>(tile: G, peer: u64, here: Span, ext
         return job.pair(bytes as u32 / LINE as u32);
     }
     if !aligned {
-        let head = (peer.wrapping_neg() & (LINE - 1)).min(bytes);
-        let body = (bytes - head) & !(LINE - 1);
+        let (head, body) = split(peer, bytes);
         job.edges(align, head, body, bytes - body);
         (job.peer, job.here, bytes) = (peer + head, here.address + head, body);
         let askew = job.here & (LINE - 1);
@@ -101,23 +93,33 @@ pub(super) fn edges<G: Tile, const PUT: bool>(tile: G, peer: u64, here: Span, ex
     if (peer ^ here.address) & (LINE - 1) != 0 {
         return None;
     }
-    let head = (peer.wrapping_neg() & (LINE - 1)).min(bytes);
-    let body = (bytes - head) & !(LINE - 1);
+    let (head, body) = split(peer, bytes);
     if body != bytes {
-        let job = Job::<PUT> {
+        Job::<PUT>::new(tile, peer, here, element).edges(align, head, body, bytes - body);
+    }
+    Some((head, body))
+}
+
+/// How many bytes lie before the first whole line at the peer, and how many in whole lines.
+#[inline(always)]
+fn split(peer: u64, bytes: u64) -> (u64, u64) {
+    let head = (peer.wrapping_neg() & (LINE - 1)).min(bytes);
+    (head, (bytes - head) & !(LINE - 1))
+}
+
+impl<const PUT: bool> Job<PUT> {
+    #[inline(always)]
+    fn new<G: Tile>(tile: G, peer: u64, here: Span, element: u32) -> Self {
+        Self {
             peer,
             here: here.address,
             space: here.space,
             element,
             rank: tile.rank(),
             size: tile.size(),
-        };
-        job.edges(align, head, body, bytes - body);
+        }
     }
-    Some((head, body))
-}
 
-impl<const PUT: bool> Job<PUT> {
     /// `count` bytes in all: those before `gap_at`, and those from `gap_at + gap` on.
     #[inline(always)]
     fn edges(self, align: u32, gap_at: u64, gap: u64, count: u64) {
