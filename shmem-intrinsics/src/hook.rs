@@ -325,6 +325,8 @@ pub trait Machine {
     fn commit_async(&self);
     /// All but the newest `pending` groups are in place.
     fn wait_async(&self, pending: u32, at: At);
+    /// Stores to a register of a network adapter.
+    fn ring(&self, _register: u64, _value: u64, _at: At) {}
     /// Nanoseconds of simulated time.
     fn now_ns(&self) -> u64;
     /// Keeps the record if it is the PE's first, tells every PE, and ends the lane.

@@ -4,9 +4,6 @@
 //! before the first launch. A module also carries [`LAYOUT`] under [`LAYOUT_SYMBOL`]: the host compares it before it
 //! writes anything, so PTX built against another layout is an error and not a crash.
 
-mod team_block;
-
-pub use team_block::{MAX_TEAMS, TeamBlock};
 
 /// The most PEs a world may have: the peer table lies in constant memory (8 KiB of its 64).
 pub const MAX_PES: usize = 1024;
@@ -47,6 +44,12 @@ const fn fnv(mut h: u64, bytes: &[u8]) -> u64 {
     h
 }
 
+mod network;
+mod team_block;
+
+pub use network::{LANDING, MIN_QUEUE_LOG2, NetworkState, SendQueue};
+pub use team_block::{MAX_TEAMS, TeamBlock};
+
 laid_out! {
     /// What a kernel knows of its PE. All addresses are those of the PE's own device (simulator: of the process).
     pub struct DeviceState {
@@ -70,6 +73,8 @@ laid_out! {
         pub node_start: u32,
         /// How many they are, numbered one after the other.
         pub node_size: u32,
+        /// Address of the [`NetworkState`]; 0 where load and store reaches every PE.
+        pub network: u64,
         /// Where each PE's heap begins as this PE reaches it by load and store; 0 where it can't.
         pub peer_base: [u64; MAX_PES],
     }
@@ -178,10 +183,11 @@ impl SystemArea {
 /// Changes whenever a module built against an older source would misread what the host writes.
 pub const LAYOUT: u64 = {
     let h = fnv(DeviceState::HASH, &FaultRecord::HASH.to_le_bytes());
+    let h = fnv(h, &NetworkState::LAYOUT.to_le_bytes());
     let h = fnv(h, &SystemArea::new(3).bytes.to_le_bytes());
     fnv(
         h,
-        b"2026-12: load/store path, one image; teams that begin with packets, grids; handles with serials",
+        b"2026-12: load/store and network; teams that begin with packets, grids; handles with serials",
     )
 };
 

@@ -70,6 +70,7 @@ impl World {
                 node_sync: area.node_sync,
                 node_start,
                 node_size,
+                network: 0,
                 peer_base,
             }
         });

@@ -273,6 +273,7 @@ impl Cuda {
             node_sync: system.node_sync,
             node_start: node.start,
             node_size: node.len() as u32,
+            network: 0,
             peer_base,
         };
         Ok((page, state))

@@ -67,7 +67,7 @@ pub(crate) fn peer_base(pe: u32) -> u64 {
     state().peer_base[pe as usize]
 }
 
-state_fields! { my_pe: u32; n_pes: u32; heap_base: u64; world_sync: u64; node_sync: u64; node_start: u32; node_size: u32; }
+state_fields! { my_pe: u32; n_pes: u32; heap_base: u64; world_sync: u64; node_sync: u64; node_start: u32; node_size: u32; network: u64; }
 
 #[track_caller]
 pub(crate) fn lane_id() -> u32 {

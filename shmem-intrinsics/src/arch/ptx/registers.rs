@@ -94,6 +94,7 @@ state_fields! {
     node_sync: u64 reg64;
     node_start: u32 reg32;
     node_size: u32 reg32;
+    network: u64 reg64;
 }
 
 /// Where PE `pe`'s heap begins, for this PE's loads and stores. `pe` is in the world.
