@@ -20,7 +20,7 @@ mod queue;
 mod rma;
 
 pub(crate) use atomic::{Op, access};
-pub(crate) use order::quiet;
+pub(crate) use order::{quiet, quiet_all};
 pub(crate) use rma::{get, load, put, put_signal, signal, store};
 
 use crate::arch;
