@@ -43,8 +43,9 @@ impl Written {
     const KIND: u32 = Self::POSITION + 1;
     const _FITS: () = assert!(Self::KIND + Kind::BITS == u64::BITS);
 
+    /// An entry of this kind that ends there.
     #[inline(always)]
-    fn new(end: u64, completes: bool, kind: Kind) -> Self {
+    pub(super) fn new(end: u64, completes: bool, kind: Kind) -> Self {
         let completes = if completes { Self::COMPLETES } else { 0 };
         Self(end & Self::MASK | completes | u64::from(kind.bits()) << Self::KIND)
     }
@@ -148,9 +149,27 @@ impl Queue {
 
     words! { next written rung done ringing }
 
+    /// The PE that it goes to.
+    #[inline(always)]
+    pub(super) fn pe(self) -> u32 {
+        self.pe
+    }
+
+    /// A number of its own.
+    #[inline(always)]
+    pub(super) fn id(self) -> u64 {
+        self.at
+    }
+
+    /// Whether several threads may use it.
+    #[inline(always)]
+    pub(super) fn is_shared(self) -> bool {
+        !self.alone
+    }
+
     #[inline(always)]
     #[track_caller]
-    fn size(self) -> QueueSize {
+    pub(super) fn size(self) -> QueueSize {
         let log2: u32 = constant!(self.at, SendQueue.log2);
         // Never another one: the host checked it.
         QueueSize::from_log2(log2 as u8).unwrap_or_default()
@@ -166,7 +185,7 @@ impl Queue {
     /// Slots for an entry of so many blocks, once they are free.
     #[inline(always)]
     #[track_caller]
-    fn reserve(self, blocks: u64) -> u64 {
+    pub(super) fn reserve(self, blocks: u64) -> u64 {
         let first = if self.alone {
             let first = get(self.next(), Order::Relaxed);
             set(self.next(), first + blocks, Order::Relaxed);
@@ -207,18 +226,35 @@ impl Queue {
     pub(super) fn begin(self, units: usize, wanted: bool) -> (u64, Post) {
         let blocks = u64::from(blocks(units));
         let first = self.reserve(blocks);
+        (first, self.post_at(first, blocks, wanted))
+    }
+
+    /// What an entry of so many blocks says of itself at `first`.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn post_at(self, first: u64, blocks: u64, wanted: bool) -> Post {
         let quarter = self.size().log2() - 2;
         let post = Post::new(Index::of(first), self.number());
-        let completes = wanted || (first ^ (first + blocks)) >> quarter != 0;
-        (first, if completes { post.signalled() } else { post })
+        if wanted || (first ^ (first + blocks)) >> quarter != 0 {
+            post.signalled()
+        } else {
+            post
+        }
+    }
+
+    /// Where unit `i` lies of the entry that begins at `first`.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn place(self, first: u64, i: usize) -> u64 {
+        let ring: u64 = constant!(self.at, SendQueue.ring);
+        ring + self.size().offset_of_unit(Index::of(first), i) as u64
     }
 
     /// Writes unit `i` of the entry that begins at `first`.
     #[inline(always)]
     #[track_caller]
     pub(super) fn write(self, first: u64, i: usize, unit: Unit) {
-        let ring: u64 = constant!(self.at, SendQueue.ring);
-        let at = ring + self.size().offset_of_unit(Index::of(first), i) as u64;
+        let at = self.place(first, i);
         // SAFETY: inside the ring, in a slot that was given to this caller.
         unsafe { arch::store(at, U64x2(unit.as_long()), Space::Global, Strength::Relaxed) };
     }
@@ -229,15 +265,18 @@ impl Queue {
     pub(super) fn publish(self, first: u64, post: Post, control: Unit) {
         let kind = doorbell::register(control).kind();
         let end = first + u64::from(blocks(kind.units()));
+        self.publish_all(first, Written::new(end, post.completes(), kind));
+    }
+
+    /// All entries from `first` on are written, and `last` is the last of them.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn publish_all(self, first: u64, last: Written) {
         arch::atomic::fence(Place::System);
         if !self.alone {
             wait_for(|| Written(get(self.written(), Order::Acquire)).ends_at(first));
         }
-        set(
-            self.written(),
-            Written::new(end, post.completes(), kind).0,
-            Order::Release,
-        );
+        set(self.written(), last.0, Order::Release);
         if !self.deferred {
             self.ring();
         }

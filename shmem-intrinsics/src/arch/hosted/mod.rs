@@ -347,6 +347,12 @@ fn acknowledged<G: Tile>(tile: G, ctx: u32) {
     }
 }
 
+/// The lanes of the warp that are at this call together: which they are, is the GPU's business.
+#[track_caller]
+pub(crate) fn lanes_here() -> u32 {
+    1 << lane_id()
+}
+
 /// Emulated adapters are always there to be asked.
 pub(crate) const HAS_NETWORK: bool = true;
 
