@@ -490,3 +490,21 @@ fn what_the_network_could_not_do_is_a_fault() {
         shmem::quiet(Thread);
     });
 }
+
+#[test]
+fn quiet_waits_for_acknowledgements_and_quiet_visible_for_memory() {
+    let (mut behind, x) = (0, object::<u64>(4096, 1));
+    for world in worlds() {
+        let seen = world.run(0, || {
+            shmem::p(x.at(0), 1, 1);
+            shmem::quiet(Thread);
+            let acknowledged = world.word::<u64>(1, 4096);
+            shmem::p(x.at(0), 2, 1);
+            shmem::quiet_visible(Thread);
+            assert_eq!(world.word::<u64>(1, 4096), 2);
+            acknowledged
+        });
+        behind += u32::from(seen == 0);
+    }
+    assert!(behind > 0, "an acknowledgement ahead of its bytes");
+}
