@@ -135,8 +135,10 @@ pub fn choose(adapters: &[Adapter], settings: &Settings) -> Result<(usize, usize
         let names = candidates
             .iter()
             .map(|&(a, p)| name(&adapters[a], &adapters[a].ports[p]));
+        let without = adapters.iter().filter(|a| a.ports.is_empty());
+        let without = without.map(|a| format!("{} (which has no port)", a.name));
         return Err(IbgdaError::NoActivePort {
-            candidates: names.collect::<Vec<_>>().join(", "),
+            candidates: names.chain(without).collect::<Vec<_>>().join(", "),
         });
     }
     Ok(*nearest[settings.turn as usize % nearest.len()])
