@@ -74,6 +74,18 @@ pub struct Endpoint {
     chunks: Vec<ChunkKey>,
 }
 
+impl std::fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("adapter", &self.adapter.name)
+            .field("port", &self.port.number)
+            .field("gid", &self.gid)
+            .field("queues", &self.parts)
+            .field("chunks", &self.chunks)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Endpoint {
     /// Chooses an adapter and port, opens it, and checks that it can be driven by kernels.
     ///
@@ -160,6 +172,9 @@ impl Endpoint {
 
     /// Makes queue pairs of 2^`log2` blocks: one for each of `contexts` further contexts and each of `pes` PEs, this one included. `memory` is asked
     /// once for each [`Part`], for all of these queues together, and filled by the caller as the request says.
+    ///
+    /// Where device memory can't be registered ([`IbgdaError::Register`]), the same call with pinned host memory that the device has
+    /// mapped makes queues that work, and are slower.
     ///
     /// # Errors
     /// [`IbgdaError`]. What was made until then stays unused until the endpoint is dropped.

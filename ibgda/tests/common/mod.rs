@@ -176,21 +176,28 @@ impl Job {
     }
 
     pub fn post_to(&mut self, parts: QueueParts, entry: impl Fn(Post) -> Vec<Unit>) -> Option<Kind> {
+        self.post_many(parts, &[&entry])
+    }
+
+    /// Posts several entries, rings once, and lets everything happen. Returns the kind of the last one's completion.
+    pub fn post_many(&mut self, parts: QueueParts, entries: &[&dyn Fn(Post) -> Vec<Unit>]) -> Option<Kind> {
         let posted = self.posted.entry((parts.number, parts.record)).or_default();
         let size = QueueSize::from_log2(parts.log2 as u8).unwrap();
-        let index = Index::of(*posted);
-        let units = entry(Post::new(index, QueuePair::new(parts.number).unwrap()).signalled());
-        *posted += u64::from(shmem_mlx5::unit::blocks(units.len()));
-        let word = doorbell::record(Index::of(*posted)).to_bytes();
-        let register = doorbell::register(units[0]).to_be_bytes();
-        {
-            let mut fabric = fabric(&self.machine);
+        let (mut index, mut register) = (Index::of(*posted), [0; 8]);
+        let mut locked = fabric(&self.machine);
+        for entry in entries {
+            index = Index::of(*posted);
+            let units = entry(Post::new(index, QueuePair::new(parts.number).unwrap()).signalled());
             for (i, unit) in units.iter().enumerate() {
                 let at = parts.ring + size.offset_of_unit(index, i) as u64;
-                fabric.memory_mut().write(place(at), &unit.to_bytes()).unwrap();
+                locked.memory_mut().write(place(at), &unit.to_bytes()).unwrap();
             }
-            fabric.memory_mut().write(place(parts.record), &word).unwrap();
+            *posted += u64::from(shmem_mlx5::unit::blocks(units.len()));
+            register = doorbell::register(units[0]).to_be_bytes();
         }
+        let word = doorbell::record(Index::of(*posted)).to_bytes();
+        locked.memory_mut().write(place(parts.record), &word).unwrap();
+        drop(locked);
         let intercepted = self.machine.store(parts.register, &register);
         let mut fabric = fabric(&self.machine);
         if !intercepted {
