@@ -232,3 +232,22 @@ fn another_subnet_is_reached_by_a_global_route() {
         "{refusal}"
     );
 }
+
+#[test]
+fn a_sender_that_goes_deeper_than_its_target_is_refused() {
+    let machine = common::machine(2, Link::Ethernet, 7);
+    let few = Capabilities {
+        log_max_reads: 1,
+        ..Capabilities::default()
+    };
+    fabric(&machine).set_capabilities(machine.adapter(1).unwrap(), few);
+    // PE 1 says more than it has.
+    let mut job = Job::changed(machine, 2, |blobs| blobs[1].log_reads = 4);
+    let (there, here) = (job.remote(1, 0), job.local(0, 0x1000));
+    let read = |post: Post| entry::read(post, there, here, Length::new(8).unwrap()).to_vec();
+    let parts = job.parts(0, 0, 1);
+    job.post_many(parts, &[&read as &dyn Fn(Post) -> Vec<Unit>; 10]);
+    let violations = fabric(&job.machine).take_violations();
+    let faults: Vec<_> = violations.into_iter().map(|v| v.fault).collect();
+    assert_eq!(faults, [Fault::TooManyReads { limit: 2 }]);
+}

@@ -116,6 +116,27 @@ impl Job {
         contexts: u32,
         settings: &Settings,
     ) -> Result<Self, IbgdaError> {
+        let mut job = Self::apart(machine, calls, pes, contexts, settings)?;
+        job.connect(|_| ())?;
+        Ok(job)
+    }
+
+    /// With what PEs tell each other changed.
+    pub fn changed(machine: Emulated<Ram>, pes: u32, change: impl FnOnce(&mut [Blob])) -> Self {
+        let calls = machine.clone();
+        let mut job = Self::apart(machine, &calls, pes, 1, &Settings::default()).unwrap();
+        job.connect(change).unwrap();
+        job
+    }
+
+    /// Not connected yet.
+    fn apart(
+        machine: Emulated<Ram>,
+        calls: &dyn Calls,
+        pes: u32,
+        contexts: u32,
+        settings: &Settings,
+    ) -> Result<Self, IbgdaError> {
         let mut all = vec![];
         for i in 0..pes as usize {
             let settings = Settings {
@@ -126,18 +147,17 @@ impl Job {
             pe.add_queues(&machine, contexts, pes, 4)?;
             all.push(pe);
         }
-        let mut job = Self {
+        Ok(Self {
             machine,
             posted: HashMap::new(),
             pes: all,
-        };
-        job.connect()?;
-        Ok(job)
+        })
     }
 
-    fn connect(&mut self) -> Result<(), IbgdaError> {
+    fn connect(&mut self, change: impl FnOnce(&mut [Blob])) -> Result<(), IbgdaError> {
         let blobs = self.pes.iter().map(|pe| Blob::parse(&pe.endpoint.blob().to_bytes()));
-        let blobs = blobs.collect::<Result<Vec<Blob>, _>>().unwrap();
+        let mut blobs = blobs.collect::<Result<Vec<Blob>, _>>().unwrap();
+        change(&mut blobs);
         for (i, pe) in self.pes.iter_mut().enumerate() {
             pe.endpoint.connect(i as u32, &blobs)?;
         }
@@ -149,7 +169,7 @@ impl Job {
         for pe in &mut self.pes {
             pe.add_queues(&self.machine, contexts, pes, 4).unwrap();
         }
-        self.connect().unwrap();
+        self.connect(|_| ()).unwrap();
     }
 
     pub fn parts(&self, from: usize, context: usize, to: usize) -> QueueParts {
