@@ -4,7 +4,8 @@ use crate::calls::{Adapter, Gid, GidKind, Link, Port};
 use crate::error::IbgdaError;
 use crate::settings::Settings;
 
-/// Where a PCI device is: its folder below `/sys/devices`, which names the bridges on the way. None where the system does not know it.
+/// Where a PCI device is: its folder below `/sys/devices`, which names the bridges on the way. None where the system
+/// does not know it.
 ///
 /// ```
 /// assert_eq!(shmem_ibgda::choice::pci_path("no such device"), None);
@@ -22,7 +23,8 @@ pub fn pci_path(bus_id: &str) -> Option<String> {
     Some(path.to_string_lossy().into_owned())
 }
 
-/// How many bridges two devices have in common, counted from the root; the more, the nearer. The last part of each path is the device itself.
+/// How many bridges two devices have in common, counted from the root; the more, the nearer. The last part of each path
+/// is the device itself.
 ///
 /// ```
 /// use shmem_ibgda::choice::common_bridges;

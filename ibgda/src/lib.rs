@@ -1,10 +1,10 @@
 //! Sets up mlx5 adapters for kernels that drive them: everything before the first work queue entry.
 //!
-//! An [`Endpoint`] is one PE's opened adapter. It chooses the adapter and port, registers the chunks of the symmetric heap,
-//! makes queue pairs whose queues lie where kernels write them, tells peers of them ([`Endpoint::blob`]), and connects
-//! them. What it asks of the machine are [`Calls`], of which there are two kinds: [`verbs`], rdma-core's libraries, loaded at
-//! run time; and [`emulated`], the adapters of [`shmem_hca`], firmware commands included. The set-up is the same code for
-//! both.
+//! An [`Endpoint`] is one PE's opened adapter. It chooses the adapter and port, registers the chunks of the symmetric
+//! heap, makes queue pairs whose queues lie where kernels write them, tells peers of them ([`Endpoint::blob`]), and
+//! connects them. What it asks of the machine are [`Calls`], of which there are two kinds: [`verbs`], rdma-core's
+//! libraries, loaded at run time; and [`emulated`], the adapters of [`shmem_hca`], firmware commands included. The
+//! set-up is the same code for both.
 //!
 //! | file | what it holds |
 //! |---|---|

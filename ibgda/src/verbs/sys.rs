@@ -1,5 +1,5 @@
-//! What is used of `infiniband/verbs.h` and `infiniband/mlx5dv.h`, as C has it. `tests/layout.rs` compares it with what a
-//! C compiler makes of the headers.
+//! What is used of `infiniband/verbs.h` and `infiniband/mlx5dv.h`, as C has it. `tests/layout.rs` compares it with what
+//! a C compiler makes of the headers.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
