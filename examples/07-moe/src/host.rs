@@ -181,6 +181,11 @@ impl<'a> Moe<'a> {
         })
     }
 
+    /// What it was made for.
+    pub fn config(&self) -> Config {
+        self.config
+    }
+
     /// Room for what a dispatch fills.
     ///
     /// # Errors

@@ -10,10 +10,14 @@ use shmem::vector::{Bf16x8, F32x4, U32x2, U32x4};
 
 mod back;
 mod cast;
+#[cfg(not(target_arch = "nvptx64"))]
+mod check;
 mod experts;
 #[cfg(not(target_arch = "nvptx64"))]
 mod host;
 pub use back::{combine, combine_receive, combine_send};
+#[cfg(not(target_arch = "nvptx64"))]
+pub use check::{Batch, Routing, Set, check};
 pub use experts::{factor, stand_in};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use host::{Config, Moe, Pending, Tokens, Work};
