@@ -1,7 +1,7 @@
 //! The way back.
 use crate::{Inbox, NONE, PES, Packed, Shape, TOP};
 use shmem::prelude::*;
-use shmem::vector::{Bf16x2, Bf16x8, F32x4, U32x2, U32x4};
+use shmem::vector::{Bf16x8, F32x4, U32x2, U32x4};
 
 /// Four bf16 as f32.
 #[inline(always)]
@@ -81,21 +81,24 @@ fn add(sum: F32x4, (weight, row): (f32, U32x2)) -> F32x4 {
 #[inline(always)]
 fn collect(s: Shape, chosen: Global<i32>, weight: Global<f32>, from: Packed, inbox: Inbox, z: Global<Bf16x8>) {
     let (n, epoch) = (shmem::n_pes(), from.epoch.load(0));
-    let (half, local, quads) = ((epoch % 2) as u32, s.local(n), s.hidden / 4);
-    let (narrow, z) = (inbox.back.cast::<U32x2>(), z.cast::<U32x2>());
-    shared!(jobs: [u32; PES]);
-    shared!(weights: [f32; PES]);
+    let (half, local, lines) = ((epoch % 2) as u32, s.local(n), s.hidden / 8);
+    shared!(jobs: [u32; PES + 1]);
+    shared!(weights: [f32; PES + 1]);
     for token in (Block.id()..s.tokens).step_by(thread::grid_size() as usize) {
         let row = |pe: u32| (half * s.tokens + token) * n + pe;
         if Warp.id() == 0 {
             let (lane, job) = (Warp.rank(), token * s.top + Warp.rank());
-            let expert = if lane < s.top { chosen.load(job) } else { -1 };
-            let mine = if expert >= 0 { weight.load(job) } else { 0.0 };
-            for pe in 0..n {
-                let all = warp::ballot(expert >= 0 && expert as u32 / local == pe);
+            let (expert, mine) = if lane < s.top {
+                (chosen.load(job), weight.load(job))
+            } else {
+                (-1, 0.0)
+            };
+            // PE n sends nothing.
+            for pe in 0..=n {
+                let all = warp::ballot(expert >= 0 && pe < n && expert as u32 / local == pe);
                 // The weight of a single job.
                 let weight = warp::shuffle(mine, all.trailing_zeros());
-                if lane == pe {
+                if lane == pe % 32 {
                     jobs.store(pe, all.count_ones());
                     weights.store(pe, weight);
                     if all != 0 {
@@ -105,18 +108,34 @@ fn collect(s: Shape, chosen: Global<i32>, weight: Global<f32>, from: Packed, inb
             }
         }
         Block.sync();
-        for i in Block.strided(quads) {
-            let mut sum = F32x4([0.0; 4]);
-            for pe in 0..n {
-                match jobs.load(pe) {
-                    0 => {}
-                    1 => sum = add(sum, (weights.load(pe), narrow.load(2 * row(pe) * quads + i))),
-                    _ => sum = sum + inbox.back.load(row(pe) * quads + i),
+        for i in Block.strided(lines) {
+            let load = |pe: u32| match jobs.load(pe) {
+                0 => [U32x4([0; 4]); 2],
+                1 => [inbox.back.cast().load(2 * row(pe) * lines + i), U32x4([0; 4])],
+                _ => [0, 1].map(|k| inbox.back.cast().load(2 * (row(pe) * lines + i) + k)),
+            };
+            let add = |sum: [F32x4; 2], pe: u32, line: [U32x4; 2]| {
+                if jobs.load(pe) == 1 {
+                    let U32x4([a, b, c, d]) = line[0];
+                    let weight = weights.load(pe);
+                    [
+                        add(sum[0], (weight, U32x2([a, b]))),
+                        add(sum[1], (weight, U32x2([c, d]))),
+                    ]
+                } else {
+                    let [low, high] = line.map(|line| F32x4(line.0.map(f32::from_bits)));
+                    [sum[0] + low, sum[1] + high]
                 }
+            };
+            // What two PEs have sent is on its way at a time.
+            let (mut sum, mut pe) = ([F32x4([0.0; 4]); 2], 0);
+            while pe < n {
+                let (a, b) = (load(pe), load(pe + 1));
+                sum = add(add(sum, pe, a), pe + 1, b);
+                pe += 2;
             }
-            let F32x4([a, b, c, d]) = sum;
-            let [low, high] = [[a, b], [c, d]].map(|pair| shmem::bytemuck::cast(Bf16x2::from_f32(pair)));
-            z.store(token * quads + i, U32x2([low, high]));
+            let [F32x4([a, b, c, d]), F32x4([e, f, g, h])] = sum;
+            z.store(token * lines + i, Bf16x8::from_f32([a, b, c, d, e, f, g, h]));
         }
         Block.sync();
     }

@@ -118,26 +118,17 @@ fn send<const FP8: bool>(s: Shape, x: Global<Bf16x8>, chosen: Global<i32>, weigh
     let epoch = inbox.epoch.load(0) + 1;
     let (half, local) = ((epoch % 2) as u32, s.local(n));
 
-    // The last block has the fewest tokens. It tells the experts' PEs what to expect.
+    shared!(counts: [u32; EXPERTS]);
+    let counts = counts.slice(0..n * local);
+    // The last block has the fewest tokens. It tells the experts' PEs how many jobs come.
     if Block.id() == blocks - 1 {
-        shared!(counts: [u32; EXPERTS]);
-        let counts = counts.slice(0..n * local);
-        for expert in Block.strided(n * local) {
-            counts.store(expert, 0);
-        }
-        Block.sync();
-        for job in Block.strided(s.tokens * s.top) {
-            let expert = chosen.load(job);
-            if expert >= 0 {
-                counts.word(expert).add(1);
-            }
-        }
-        Block.sync();
+        count_jobs(counts, chosen, s.tokens * s.top);
         for expert in Block.strided(n * local) {
             let count = inbox.count.at((half * n + me) * local + expert % local);
             let value = epoch << 32 | u64::from(counts.load(expert));
             shmem::signal_op(count.set(value), expert / local);
         }
+        Block.sync();
     }
 
     let (row, lines) = (s.hidden / 8, s.message::<FP8>());
@@ -148,31 +139,21 @@ fn send<const FP8: bool>(s: Shape, x: Global<Bf16x8>, chosen: Global<i32>, weigh
         stage.slice(0..lines)
     };
     let head = message.slice(lines - s.top.div_ceil(2)..lines).cast::<U32x2>();
-    shared!(slots: [u32; TOP]);
     for token in (Block.id()..s.tokens).step_by(blocks as usize) {
         copy_async(Block, stage.slice(0..row).cast::<Bf16x8>(), x.chunk(token, row));
         commit();
-        // A job's slot is the number of jobs before it that have the same expert.
+        // A job's slot is the number of jobs of its expert before it.
         let first = token * s.top;
-        for k in Block.strided(s.top) {
-            slots.store(k, 0);
-        }
-        Block.sync();
-        for job in Block.strided(first) {
-            let expert = chosen.load(job);
-            for k in 0..s.top {
-                if expert >= 0 && chosen.load(first + k) == expert {
-                    slots.word(k).add(1);
-                }
-            }
-        }
-        Block.sync();
+        count_jobs(counts, chosen, first);
         for k in Block.strided(head.len() as u32) {
             let expert = if k < s.top { chosen.load(first + k) } else { -1 };
             let job = if expert < 0 {
                 [NONE, 0]
             } else {
-                [(expert as u32) << 16 | slots.load(k), weight.load(first + k).to_bits()]
+                [
+                    (expert as u32) << 16 | counts.load(expert),
+                    weight.load(first + k).to_bits(),
+                ]
             };
             head.store(k, U32x2(job));
         }
@@ -199,6 +180,22 @@ fn send<const FP8: bool>(s: Shape, x: Global<Bf16x8>, chosen: Global<i32>, weigh
     }
 }
 
+/// Counts the first so many jobs by their experts. All threads of the block call it.
+#[inline(always)]
+fn count_jobs(counts: Shared<u32>, chosen: Global<i32>, jobs: u32) {
+    for expert in Block.strided(counts.len() as u32) {
+        counts.store(expert, 0);
+    }
+    Block.sync();
+    for job in Block.strided(jobs) {
+        let expert = chosen.load(job);
+        if expert >= 0 {
+            counts.word(expert).add(1);
+        }
+    }
+    Block.sync();
+}
+
 /// Receives what all PEs have sent, and packs it by expert.
 #[inline(always)]
 fn receive<const FP8: bool>(s: Shape, inbox: Inbox, out: Packed) {
@@ -212,6 +209,23 @@ fn receive<const FP8: bool>(s: Shape, inbox: Inbox, out: Packed) {
         let count = inbox.count.at((half * n + from) * local + expert);
         shmem::wait_until(Thread, count, ge(epoch << 32)) as u32
     };
+    // The last block that has read the epoch begins the next one.
+    Block.sync();
+    if Block.rank() == Block.size() - 1 {
+        let ticket = inbox.ticket.word::<Gpu>(0);
+        if ticket.fetch_add_acqrel(1) == blocks - 1 {
+            ticket.store(0);
+            inbox.epoch.store(0, epoch);
+            out.epoch.store(0, epoch);
+        }
+    }
+    for expert in (Block.id() + blocks * Warp.id()..local).step_by(blocks as usize * warps) {
+        let len = Warp.strided(n).map(|from| count(from, expert)).sum();
+        let len = Warp.sum::<u32>(len);
+        if Warp.leader() {
+            out.len.store(expert, len);
+        }
+    }
     shared!(places: [u32; TOP]);
     for item in (Block.id()..room).step_by(blocks as usize) {
         let (source, token) = ((me + item / s.tokens) % n, item % s.tokens);
@@ -264,25 +278,6 @@ fn receive<const FP8: bool>(s: Shape, inbox: Inbox, out: Packed) {
             (a, b) = (load(i), load(i + size));
         }
         Block.sync();
-    }
-    for expert in (Block.id()..local).step_by(blocks as usize) {
-        if Warp.id() == 0 {
-            let len = Warp.strided(n).map(|from| count(from, expert)).sum();
-            let len = Warp.sum::<u32>(len);
-            if Warp.leader() {
-                out.len.store(expert, len);
-            }
-        }
-    }
-    // The last block that is done begins the next epoch: all have read the old one.
-    Block.sync();
-    if Block.leader() {
-        let ticket = inbox.ticket.word::<Gpu>(0);
-        if ticket.fetch_add_acqrel(1) == blocks - 1 {
-            ticket.store(0);
-            inbox.epoch.store(0, epoch);
-            out.epoch.store(0, epoch);
-        }
     }
 }
 
