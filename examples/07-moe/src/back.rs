@@ -1,26 +1,25 @@
 //! The way back.
 use crate::{Inbox, NONE, PES, Packed, Shape, TOP};
+use shmem::bytemuck::cast;
 use shmem::prelude::*;
-use shmem::vector::{Bf16x8, F32x4, U32x2, U32x4};
+use shmem::vector::{Bf16x8, F32x4};
 
-/// Four bf16 as f32.
+/// `sum` and a row's numbers by its weight.
 #[inline(always)]
-fn wide(U32x2([low, high]): U32x2) -> F32x4 {
-    let number = f32::from_bits;
-    F32x4([
-        number(low << 16),
-        number(low & 0xffff_0000),
-        number(high << 16),
-        number(high & 0xffff_0000),
-    ])
+fn add(mut sum: [f32; 8], (weight, row): (f32, Bf16x8)) -> [f32; 8] {
+    let row = row.f32();
+    for j in 0..8 {
+        sum[j] = row[j].mul_add(weight, sum[j]);
+    }
+    sum
 }
 
 /// Sends each token's owner what the experts here have made of it: the row of a single job, or the weighted sum of several.
 #[inline(always)]
 fn answer(s: Shape, y: Global<Bf16x8>, from: Packed, inbox: Inbox) {
     let (me, n, epoch) = (shmem::my_pe(), shmem::n_pes(), from.epoch.load(0));
-    let (half, quads) = ((epoch % 2) as u32, s.hidden / 4);
-    let y = y.cast::<U32x2>();
+    let (half, lines) = ((epoch % 2) as u32, s.hidden / 8);
+    let sums = shmem::shared::dynamic::<F32x4>().slice(0..2 * lines);
     shared!(rows: [u32; TOP]);
     shared!(weights: [f32; TOP]);
     shared!(jobs: [u32; 1]);
@@ -42,39 +41,35 @@ fn answer(s: Shape, y: Global<Bf16x8>, from: Packed, inbox: Inbox) {
         }
         Block.sync();
         let (jobs, at) = (jobs.load(0), (half * s.tokens + token) * n + me);
-        let (back, answered) = (inbox.back.chunk(at, quads), inbox.answered.at(at).set(epoch));
+        let (back, answered) = (inbox.back.chunk(at, 2 * lines), inbox.answered.at(at).set(epoch));
         if jobs == 1 {
-            let row = y.cast::<U32x4>().chunk(rows.load(0), quads / 2);
-            shmem::put_signal(Block, back.cast().slice(0..quads / 2), row, answered, owner);
+            let (back, row) = (back.cast().slice(0..lines), y.chunk(rows.load(0), lines));
+            shmem::put_signal(Block, back, row, answered, owner);
         } else if jobs > 1 {
-            let sum = |i: u32| {
-                // Four loads are on their way at a time.
+            for i in Block.strided(lines) {
                 let term = |k: u32| {
                     if k < jobs {
-                        (weights.load(k), y.load(rows.load(k) * quads + i))
+                        (weights.load(k), y.load(rows.load(k) * lines + i))
                     } else {
-                        (0.0, U32x2([0; 2]))
+                        (0.0, Bf16x8::default())
                     }
                 };
-                let (mut sum, mut k) = (F32x4([0.0; 4]), 0);
+                // Four loads are on their way at a time.
+                let (mut sum, mut k) = ([0.0; 8], 0);
                 while k < jobs {
                     let (a, b, c, d) = (term(k), term(k + 1), term(k + 2), term(k + 3));
                     sum = add(add(add(add(sum, a), b), c), d);
                     k += 4;
                 }
-                sum
-            };
-            let stage = inbox.stage.chunk(owner * s.tokens + token, quads);
-            shmem::put_signal(Block, back, shmem::computed(stage, sum), answered, owner);
+                let [a, b, c, d, e, f, g, h] = sum;
+                sums.store(2 * i, F32x4([a, b, c, d]));
+                sums.store(2 * i + 1, F32x4([e, f, g, h]));
+            }
+            Block.sync();
+            shmem::put_signal(Block, back, sums, answered, owner);
         }
         Block.sync();
     }
-}
-
-/// `sum` and a row's four numbers by its weight.
-#[inline(always)]
-fn add(sum: F32x4, (weight, row): (f32, U32x2)) -> F32x4 {
-    sum + F32x4([weight; 4]) * wide(row)
 }
 
 /// Adds up what the PEs have sent for each token.
@@ -109,40 +104,42 @@ fn collect(s: Shape, chosen: Global<i32>, weight: Global<f32>, from: Packed, inb
         }
         Block.sync();
         for i in Block.strided(lines) {
+            let (rows, zero) = (inbox.back.cast::<Bf16x8>(), Bf16x8::default());
+            // A row of bf16, or two lines for each of its own.
             let load = |pe: u32| match jobs.load(pe) {
-                0 => [U32x4([0; 4]); 2],
-                1 => [inbox.back.cast().load(2 * row(pe) * lines + i), U32x4([0; 4])],
-                _ => [0, 1].map(|k| inbox.back.cast().load(2 * (row(pe) * lines + i) + k)),
-            };
-            let add = |sum: [F32x4; 2], pe: u32, line: [U32x4; 2]| {
-                if jobs.load(pe) == 1 {
-                    let U32x4([a, b, c, d]) = line[0];
-                    let weight = weights.load(pe);
-                    [
-                        add(sum[0], (weight, U32x2([a, b]))),
-                        add(sum[1], (weight, U32x2([c, d]))),
-                    ]
-                } else {
-                    let [low, high] = line.map(|line| F32x4(line.0.map(f32::from_bits)));
-                    [sum[0] + low, sum[1] + high]
+                0 => (zero, zero),
+                1 => (rows.load(2 * row(pe) * lines + i), zero),
+                _ => {
+                    let at = 2 * (row(pe) * lines + i);
+                    (rows.load(at), rows.load(at + 1))
                 }
             };
+            let sum_with = |mut sum: [f32; 8], pe: u32, (low, high): (Bf16x8, Bf16x8)| {
+                if jobs.load(pe) == 1 {
+                    return add(sum, (weights.load(pe), low));
+                }
+                let (F32x4(low), F32x4(high)) = (cast(low), cast(high));
+                for j in 0..4 {
+                    sum[j] += low[j];
+                    sum[j + 4] += high[j];
+                }
+                sum
+            };
             // What two PEs have sent is on its way at a time.
-            let (mut sum, mut pe) = ([F32x4([0.0; 4]); 2], 0);
+            let (mut sum, mut pe) = ([0.0; 8], 0);
             while pe < n {
                 let (a, b) = (load(pe), load(pe + 1));
-                sum = add(add(sum, pe, a), pe + 1, b);
+                sum = sum_with(sum_with(sum, pe, a), pe + 1, b);
                 pe += 2;
             }
-            let [F32x4([a, b, c, d]), F32x4([e, f, g, h])] = sum;
-            z.store(token * lines + i, Bf16x8::from_f32([a, b, c, d, e, f, g, h]));
+            z.store(token * lines + i, Bf16x8::from_f32(sum));
         }
         Block.sync();
     }
 }
 
 /// Sends the experts' results `y`, laid out as [`Packed::rows`] but in bf16, to the tokens' owners, and adds up what comes for this PE's
-/// tokens: `z` takes the sum of each, weighted. `chosen` and `weight` are those of the dispatch that made `from`.
+/// tokens: `z` takes the sum of each, weighted. Dynamic shared memory: [`Config::combine_bytes`](crate::Config::combine_bytes). `chosen` and `weight` are those of the dispatch that made `from`.
 #[kernel(collective, max_block = 1024)]
 pub fn combine(
     _all: Collective,

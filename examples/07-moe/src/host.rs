@@ -24,13 +24,18 @@ pub struct Config {
 
 impl Config {
     /// Dynamic shared memory of what dispatches.
-    pub fn shared_bytes(self) -> u32 {
+    pub fn dispatch_bytes(self) -> u32 {
         let lines = if self.fp8 {
             self.shape.hidden / 8 + self.shape.message::<true>()
         } else {
             self.shape.message::<false>()
         };
         lines * 16
+    }
+
+    /// Dynamic shared memory of what combines.
+    pub fn combine_bytes(self) -> u32 {
+        self.shape.hidden * 4
     }
 
     fn lines(self) -> (u32, u32, u32) {
@@ -87,7 +92,6 @@ pub struct Moe<'a> {
     count: SymBuf<SignalWord>,
     back: SymBuf<F32x4>,
     answered: SymBuf<SignalWord>,
-    stage: SymBuf<F32x4>,
     epoch: Buf<u64>,
     ticket: Buf<u32>,
 }
@@ -158,13 +162,13 @@ impl<'a> Moe<'a> {
             blocks,
             threads,
         } = config;
-        let (n, shared) = (pe.n(), config.shared_bytes());
+        let (n, shared) = (pe.n(), config.dispatch_bytes());
         let resident = if fp8 {
             pe.max_collective_grid::<dispatch<true>>(threads, shared)?
         } else {
             pe.max_collective_grid::<dispatch<false>>(threads, shared)?
         };
-        let resident = resident.min(pe.max_collective_grid::<combine>(threads, 0)?);
+        let resident = resident.min(pe.max_collective_grid::<combine>(threads, config.combine_bytes())?);
         let slots = 2 * (n * s.tokens) as usize;
         Ok(Self {
             pe,
@@ -175,7 +179,6 @@ impl<'a> Moe<'a> {
             count: pe.signals(2 * (n * s.local(n)) as usize)?,
             back: pe.alloc(slots * s.hidden as usize / 4)?,
             answered: pe.signals(slots)?,
-            stage: pe.alloc(slots / 2 * s.hidden as usize / 4)?,
             epoch: pe.buffer(1)?,
             ticket: pe.buffer(1)?,
         })
@@ -222,7 +225,7 @@ impl<'a> Moe<'a> {
     pub fn dispatch(&self, tokens: Tokens<'_>, work: &Work) -> Result<(), Error> {
         let (pe, grid, threads, s) = (self.pe, self.grid(), self.config.threads, self.config.shape);
         let (shared, inbox, out, Tokens { x, chosen, weight }) =
-            (self.config.shared_bytes(), self.inbox(), work.packed(), tokens);
+            (self.config.dispatch_bytes(), self.inbox(), work.packed(), tokens);
         if self.config.fp8 {
             collective_launch!(pe, dispatch::<true><<<grid, threads, shared>>>(s, x, chosen, weight, inbox, out))
         } else {
@@ -240,7 +243,7 @@ impl<'a> Moe<'a> {
         work: &'b Work,
     ) -> Result<Pending<impl FnOnce() -> Result<(), Error> + 'b>, Error> {
         let (pe, threads, s) = (self.pe, self.config.threads, self.config.shape);
-        let (grid, shared, inbox) = (s.tokens.min(self.most), self.config.shared_bytes(), self.inbox());
+        let (grid, shared, inbox) = (s.tokens.min(self.most), self.config.dispatch_bytes(), self.inbox());
         let Tokens { x, chosen, weight } = tokens;
         if self.config.fp8 {
             launch!(pe, dispatch_send::<true><<<grid, threads, shared>>>(s, x, chosen, weight, inbox))?;
@@ -264,7 +267,8 @@ impl<'a> Moe<'a> {
     pub fn combine(&self, y: &Buf<Bf16x8>, work: &Work, tokens: Tokens<'_>, z: &Buf<Bf16x8>) -> Result<(), Error> {
         let (pe, grid, threads, s) = (self.pe, self.grid(), self.config.threads, self.config.shape);
         let (inbox, from, Tokens { chosen, weight, .. }) = (self.inbox(), work.packed(), tokens);
-        collective_launch!(pe, combine<<<grid, threads>>>(s, y, from, chosen, weight, inbox, z))
+        let shared = self.config.combine_bytes();
+        collective_launch!(pe, combine<<<grid, threads, shared>>>(s, y, from, chosen, weight, inbox, z))
     }
 
     /// Enqueues the first half of a combine. Only the other half waits for other PEs.
@@ -280,7 +284,8 @@ impl<'a> Moe<'a> {
     ) -> Result<Pending<impl FnOnce() -> Result<(), Error> + 'b>, Error> {
         let (pe, grid, threads, s) = (self.pe, self.grid(), self.config.threads, self.config.shape);
         let (inbox, from) = (self.inbox(), work.packed());
-        launch!(pe, combine_send<<<grid, threads>>>(s, y, from, inbox))?;
+        let shared = self.config.combine_bytes();
+        launch!(pe, combine_send<<<grid, threads, shared>>>(s, y, from, inbox))?;
         Ok(Pending(move || {
             let (grid, Tokens { chosen, weight, .. }) = (s.tokens.min(self.most), tokens);
             collective_launch!(pe, combine_receive<<<grid, threads>>>(s, from, chosen, weight, inbox, z))
@@ -299,7 +304,6 @@ impl<'a> Moe<'a> {
             count: self.count.handle(),
             back: self.back.handle(),
             answered: self.answered.handle(),
-            stage: self.stage.handle(),
             epoch: self.epoch.handle(),
             ticket: self.ticket.handle(),
         }

@@ -85,8 +85,6 @@ pub struct Inbox {
     pub back: SymSlice<F32x4>,
     /// The same of signals: the epoch.
     pub answered: SymSlice<SignalWord>,
-    /// `[owner PE][token]` sums on their way, where a network carries them.
-    pub stage: SymSlice<F32x4>,
     /// The last epoch that has been received.
     pub epoch: Global<u64>,
     /// Blocks that are done with receiving.
@@ -282,7 +280,7 @@ fn receive<const FP8: bool>(s: Shape, inbox: Inbox, out: Packed) {
 }
 
 /// Sends this PE's tokens to their experts, and receives and packs what others send. `x` has a row for each token, `chosen` and `weight`
-/// `[tokens][top]` experts, -1 for none, and weights. Dynamic shared memory: [`Config::shared_bytes`].
+/// `[tokens][top]` experts, -1 for none, and weights. Dynamic shared memory: [`Config::dispatch_bytes`].
 #[kernel(collective, max_block = 1024, for<false>, for<true>)]
 pub fn dispatch<const FP8: bool>(
     _all: Collective,
