@@ -233,9 +233,12 @@ impl Set {
         moe.combine(&self.y, &self.work, self.tokens(), &self.z)
     }
 
-    fn tokens(&self) -> Tokens<'_> {
-        let Self { x, chosen, weight, .. } = self;
-        Tokens { x, chosen, weight }
+    fn tokens(&self) -> Tokens {
+        Tokens {
+            x: self.x.handle(),
+            chosen: self.chosen.handle(),
+            weight: self.weight.handle(),
+        }
     }
 }
 

@@ -1,13 +1,10 @@
 //! The host's side: memory and launches.
 
-use crate::{
-    EXPERTS, Inbox, PES, Packed, Shape, TOP, combine, combine_receive, combine_send, dispatch, dispatch_receive,
-    dispatch_send,
-};
+use crate::{EXPERTS, Inbox, PES, Packed, RECEIVE, SEND, Shape, TOP, Tokens, combine, dispatch};
 use anyhow::ensure;
 use shmem::SignalWord;
 use shmem::vector::{Bf16x8, F32x4, U32x4};
-use shmem_host::{Buf, Error, Pe, SymBuf, collective_launch, launch};
+use shmem_host::{Buf, Error, Pe, SymBuf, collective_launch};
 
 /// How kernels are launched, and what for.
 #[derive(Clone, Copy, Debug)]
@@ -124,17 +121,6 @@ impl Work {
     }
 }
 
-/// A PE's tokens and what was chosen for them.
-#[derive(Clone, Copy)]
-pub struct Tokens<'a> {
-    /// A row for each.
-    pub x: &'a Buf<Bf16x8>,
-    /// `[tokens][top]` experts, -1 for none.
-    pub chosen: &'a Buf<i32>,
-    /// The same of weights.
-    pub weight: &'a Buf<f32>,
-}
-
 /// A call whose first half is on the stream. Launch other work, and then [`receive`](Self::receive).
 #[must_use = "PEs wait for what a dispatch or combine receives"]
 pub struct Pending<F>(F);
@@ -222,15 +208,8 @@ impl<'a> Moe<'a> {
     ///
     /// # Errors
     /// Those of launches.
-    pub fn dispatch(&self, tokens: Tokens<'_>, work: &Work) -> Result<(), Error> {
-        let (pe, grid, threads, s) = (self.pe, self.grid(), self.config.threads, self.config.shape);
-        let (shared, inbox, out, Tokens { x, chosen, weight }) =
-            (self.config.dispatch_bytes(), self.inbox(), work.packed(), tokens);
-        if self.config.fp8 {
-            collective_launch!(pe, dispatch::<true><<<grid, threads, shared>>>(s, x, chosen, weight, inbox, out))
-        } else {
-            collective_launch!(pe, dispatch::<false><<<grid, threads, shared>>>(s, x, chosen, weight, inbox, out))
-        }
+    pub fn dispatch(&self, tokens: Tokens, work: &Work) -> Result<(), Error> {
+        self.launch_dispatch(SEND | RECEIVE, tokens, work)
     }
 
     /// Enqueues the first half of a dispatch. Only the other half waits for other PEs.
@@ -239,36 +218,29 @@ impl<'a> Moe<'a> {
     /// Those of launches.
     pub fn dispatch_send<'b>(
         &'b self,
-        tokens: Tokens<'_>,
+        tokens: Tokens,
         work: &'b Work,
     ) -> Result<Pending<impl FnOnce() -> Result<(), Error> + 'b>, Error> {
-        let (pe, threads, s) = (self.pe, self.config.threads, self.config.shape);
-        let (grid, shared, inbox) = (s.tokens.min(self.most), self.config.dispatch_bytes(), self.inbox());
-        let Tokens { x, chosen, weight } = tokens;
+        self.launch_dispatch(SEND, tokens, work)?;
+        Ok(Pending(move || self.launch_dispatch(RECEIVE, tokens, work)))
+    }
+
+    fn launch_dispatch(&self, halves: u32, tokens: Tokens, work: &Work) -> Result<(), Error> {
+        let (pe, grid, threads, shape) = (self.pe, self.grid(), self.config.threads, self.config.shape);
+        let (shared, inbox, out) = (self.config.dispatch_bytes(), self.inbox(), work.packed());
         if self.config.fp8 {
-            launch!(pe, dispatch_send::<true><<<grid, threads, shared>>>(s, x, chosen, weight, inbox))?;
+            collective_launch!(pe, dispatch::<true><<<grid, threads, shared>>>(halves, shape, tokens, inbox, out))
         } else {
-            launch!(pe, dispatch_send::<false><<<grid, threads, shared>>>(s, x, chosen, weight, inbox))?;
+            collective_launch!(pe, dispatch::<false><<<grid, threads, shared>>>(halves, shape, tokens, inbox, out))
         }
-        Ok(Pending(move || {
-            let (grid, out) = (self.grid(), work.packed());
-            if self.config.fp8 {
-                collective_launch!(pe, dispatch_receive::<true><<<grid, threads>>>(s, inbox, out))
-            } else {
-                collective_launch!(pe, dispatch_receive::<false><<<grid, threads>>>(s, inbox, out))
-            }
-        }))
     }
 
     /// Enqueues a combine of the experts' results `y`. `tokens` and `work` are those of the dispatch; `z` takes a row for each token.
     ///
     /// # Errors
     /// Those of launches.
-    pub fn combine(&self, y: &Buf<Bf16x8>, work: &Work, tokens: Tokens<'_>, z: &Buf<Bf16x8>) -> Result<(), Error> {
-        let (pe, grid, threads, s) = (self.pe, self.grid(), self.config.threads, self.config.shape);
-        let (inbox, from, Tokens { chosen, weight, .. }) = (self.inbox(), work.packed(), tokens);
-        let shared = self.config.combine_bytes();
-        collective_launch!(pe, combine<<<grid, threads, shared>>>(s, y, from, chosen, weight, inbox, z))
+    pub fn combine(&self, y: &Buf<Bf16x8>, work: &Work, tokens: Tokens, z: &Buf<Bf16x8>) -> Result<(), Error> {
+        self.launch_combine(SEND | RECEIVE, y, work, tokens, z)
     }
 
     /// Enqueues the first half of a combine. Only the other half waits for other PEs.
@@ -277,19 +249,29 @@ impl<'a> Moe<'a> {
     /// Those of launches.
     pub fn combine_send<'b>(
         &'b self,
-        y: &Buf<Bf16x8>,
+        y: &'b Buf<Bf16x8>,
         work: &'b Work,
-        tokens: Tokens<'b>,
+        tokens: Tokens,
         z: &'b Buf<Bf16x8>,
     ) -> Result<Pending<impl FnOnce() -> Result<(), Error> + 'b>, Error> {
-        let (pe, grid, threads, s) = (self.pe, self.grid(), self.config.threads, self.config.shape);
-        let (inbox, from) = (self.inbox(), work.packed());
-        let shared = self.config.combine_bytes();
-        launch!(pe, combine_send<<<grid, threads, shared>>>(s, y, from, inbox))?;
-        Ok(Pending(move || {
-            let (grid, Tokens { chosen, weight, .. }) = (s.tokens.min(self.most), tokens);
-            collective_launch!(pe, combine_receive<<<grid, threads>>>(s, from, chosen, weight, inbox, z))
-        }))
+        self.launch_combine(SEND, y, work, tokens, z)?;
+        Ok(Pending(move || self.launch_combine(RECEIVE, y, work, tokens, z)))
+    }
+
+    fn launch_combine(
+        &self,
+        halves: u32,
+        y: &Buf<Bf16x8>,
+        work: &Work,
+        tokens: Tokens,
+        z: &Buf<Bf16x8>,
+    ) -> Result<(), Error> {
+        let (pe, grid, threads, shape) = (self.pe, self.grid(), self.config.threads, self.config.shape);
+        let (shared, from, inbox) = (self.config.combine_bytes(), work.packed(), self.inbox());
+        collective_launch!(
+            pe,
+            combine<<<grid, threads, shared>>>(halves, shape, y, from, inbox, tokens.chosen, z)
+        )
     }
 
     /// A block for each token of each PE, if there are so many.

@@ -37,8 +37,8 @@ impl<'a> Solver<'a> {
     pub fn new(pe: &'a Pe, field: Field, config: Config) -> anyhow::Result<Self> {
         let Field { nx, ny } = field;
         ensure!(
-            nx > 0 && nx.is_multiple_of(4) && ny >= pe.n(),
-            "a field of {nx} columns and {ny} rows for {} PEs: take a multiple of 4 columns, and a row for each PE at least",
+            nx > 0 && nx.is_multiple_of(4) && ny >= 2 * pe.n(),
+            "a field of {nx} columns and {ny} rows for {} PEs: take a multiple of 4 columns, and two rows for each PE at least",
             pe.n()
         );
         let Config { blocks, threads } = config;

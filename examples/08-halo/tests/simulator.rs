@@ -41,8 +41,8 @@ fn check(pes: u32, seed: u64, field: Field, config: Config, runs: &[(u32, u32)])
 
 #[test]
 fn shapes() {
-    // One row for each PE, parts that end anywhere in a block column, more blocks than rows, a width that fills no block.
-    let shapes = [(4, 4, 1), (12, 9, 3), (132, 8, 2), (256, 21, 5), (300, 14, 4)];
+    // Few rows for each PE, parts that end anywhere in a block column, more blocks than rows, a width that fills no block.
+    let shapes = [(4, 8, 1), (12, 9, 3), (132, 8, 2), (256, 21, 5), (300, 14, 4)];
     for (seed, (nx, ny, blocks)) in (0..).zip(shapes) {
         for pes in 1..=4 {
             let config = Config {
