@@ -7,6 +7,10 @@ pub use field::Field;
 pub use kernel::jacobi;
 
 #[cfg(not(target_arch = "nvptx64"))]
+mod check;
+#[cfg(not(target_arch = "nvptx64"))]
 mod host;
+#[cfg(not(target_arch = "nvptx64"))]
+pub use check::check;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use host::{Config, Solver, reference};
