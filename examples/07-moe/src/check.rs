@@ -223,7 +223,7 @@ impl Set {
 
     /// # Errors
     /// Those of launches.
-    pub fn dispatch(&self, moe: &Moe<'_>) -> Result<(), Error> {
+    pub fn dispatch(&self, moe: &Moe<'_>) -> anyhow::Result<()> {
         moe.dispatch(self.tokens(), &self.work)
     }
 
@@ -277,6 +277,10 @@ pub fn check(pe: &Pe, config: Config, routing: Routing, seed: u64) -> anyhow::Re
     let (first, second) = (write(&a, 1)?, write(&b, 2)?);
     moe.dispatch_send(a.tokens(), &a.work)?.receive()?;
     let pending = moe.dispatch_send(b.tokens(), &b.work)?;
+    ensure!(
+        a.dispatch(&moe).is_err(),
+        "a dispatch ahead of the last one's second half"
+    );
     experts(&a)?;
     pending.receive()?;
     let pending = moe.combine_send(&a.y, &a.work, a.tokens(), &a.z)?;
@@ -288,10 +292,10 @@ pub fn check(pe: &Pe, config: Config, routing: Routing, seed: u64) -> anyhow::Re
         run.sums(&set.z.to_vec()?, batches)?;
     }
 
-    let graph = pe.stream().capture(|| {
+    let graph = pe.stream().capture(|| -> anyhow::Result<()> {
         a.dispatch(&moe)?;
         experts(&a)?;
-        a.combine(&moe)
+        Ok(a.combine(&moe)?)
     })?;
     for step in 3..6 {
         let batches = write(&a, step)?;

@@ -5,6 +5,7 @@ use anyhow::ensure;
 use shmem::SignalWord;
 use shmem::vector::{Bf16x8, F32x4, U32x4};
 use shmem_host::{Buf, Error, Pe, SymBuf, collective_launch};
+use std::cell::Cell;
 
 /// How kernels are launched, and what for.
 #[derive(Clone, Copy, Debug)]
@@ -91,6 +92,8 @@ pub struct Moe<'a> {
     answered: SymBuf<SignalWord>,
     epoch: Buf<u64>,
     ticket: Buf<u32>,
+    /// A dispatch has been sent and not received.
+    sent: Cell<bool>,
 }
 
 /// What a dispatch fills: the rows for this PE's experts, and where they came from.
@@ -167,6 +170,7 @@ impl<'a> Moe<'a> {
             answered: pe.signals(slots)?,
             epoch: pe.buffer(1)?,
             ticket: pe.buffer(1)?,
+            sent: Cell::new(false),
         })
     }
 
@@ -207,22 +211,37 @@ impl<'a> Moe<'a> {
     /// Enqueues a dispatch.
     ///
     /// # Errors
-    /// Those of launches.
-    pub fn dispatch(&self, tokens: Tokens, work: &Work) -> Result<(), Error> {
-        self.launch_dispatch(SEND | RECEIVE, tokens, work)
+    /// Another one that has been sent and not received; those of launches.
+    pub fn dispatch(&self, tokens: Tokens, work: &Work) -> anyhow::Result<()> {
+        self.ensure_received()?;
+        Ok(self.launch_dispatch(SEND | RECEIVE, tokens, work)?)
     }
 
     /// Enqueues the first half of a dispatch. Only the other half waits for other PEs.
     ///
     /// # Errors
-    /// Those of launches.
+    /// As [`dispatch`](Self::dispatch).
     pub fn dispatch_send<'b>(
         &'b self,
         tokens: Tokens,
         work: &'b Work,
-    ) -> Result<Pending<impl FnOnce() -> Result<(), Error> + 'b>, Error> {
+    ) -> anyhow::Result<Pending<impl FnOnce() -> Result<(), Error> + 'b>> {
+        self.ensure_received()?;
         self.launch_dispatch(SEND, tokens, work)?;
-        Ok(Pending(move || self.launch_dispatch(RECEIVE, tokens, work)))
+        self.sent.set(true);
+        Ok(Pending(move || {
+            self.sent.set(false);
+            self.launch_dispatch(RECEIVE, tokens, work)
+        }))
+    }
+
+    fn ensure_received(&self) -> anyhow::Result<()> {
+        ensure!(
+            !self.sent.get(),
+            "PE {}: a dispatch has been sent and not received: call `receive` of what `dispatch_send` returned, and then the next dispatch",
+            self.pe.id()
+        );
+        Ok(())
     }
 
     fn launch_dispatch(&self, halves: u32, tokens: Tokens, work: &Work) -> Result<(), Error> {

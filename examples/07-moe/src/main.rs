@@ -2,7 +2,7 @@
 
 use clap::Parser;
 use moe::{Batch, Config, Moe, Routing, Set, Shape, check};
-use shmem_host::{Error, Pe, World};
+use shmem_host::{Pe, World};
 
 #[derive(Parser)]
 struct Args {
@@ -111,7 +111,7 @@ fn bench(pe: &Pe, args: &Args) -> anyhow::Result<()> {
             row("dispatch", us(pe, || set.dispatch(&moe))?);
             let both = || {
                 set.dispatch(&moe)?;
-                set.combine(&moe)
+                Ok(set.combine(&moe)?)
             };
             row("dispatch+combine", us(pe, both)?);
         }
@@ -120,7 +120,7 @@ fn bench(pe: &Pe, args: &Args) -> anyhow::Result<()> {
 }
 
 /// Microseconds of a call, from a graph of some.
-fn us(pe: &Pe, call: impl Fn() -> Result<(), Error>) -> anyhow::Result<f64> {
+fn us(pe: &Pe, call: impl Fn() -> anyhow::Result<()>) -> anyhow::Result<f64> {
     const CALLS: u32 = 20;
     const REPETITIONS: usize = 9;
     let stream = pe.stream();
