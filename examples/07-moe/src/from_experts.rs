@@ -4,7 +4,7 @@ use shmem::prelude::*;
 use shmem::vector::{Bf16x8, F32x4, U32x2};
 
 /// Sends the sums of the experts' results `y`, weighted, to the tokens' PEs, one of each token, and adds up what comes for this PE's tokens in
-/// `z`. `y` is laid out as [`Packed::rows`], but in bf16. Halves as [`dispatch`]. Dynamic shared memory:
+/// `z`. `y` is laid out as [`Packed::rows`], but in bf16. Halves as [`dispatch`](crate::dispatch()). Dynamic shared memory:
 /// [`Config::combine_bytes`](crate::Config::combine_bytes).
 #[kernel(collective, max_block = 1024)]
 pub fn combine(
