@@ -136,9 +136,9 @@ impl Run<'_> {
                     all[row * hidden..][..hidden].iter().map(|x| x.to_f64()).collect()
                 };
                 for (i, (got, x)) in got.iter().zip(x).enumerate() {
-                    let largest = batches[from].largest(s, token, i);
                     // Half of the last bit of three, or of e4m3's smallest number.
                     let close = if self.config.fp8 {
+                        let largest = batches[from].largest(s, token, i);
                         (x.to_f64().abs() / 16.0).max(largest / 448.0 / 1024.0) * 1.001
                     } else {
                         0.0
@@ -171,8 +171,8 @@ impl Run<'_> {
                 }
             }
             // Of fp8, a group's smallest numbers are not near.
-            let largest = batch.largest(s, token, i % s.hidden as usize);
             let close = if self.config.fp8 {
+                let largest = batch.largest(s, token, i % s.hidden as usize);
                 size / 14.0 + largest * 16.0 / 448.0 / 512.0
             } else {
                 (size + sum.abs()) / 256.0

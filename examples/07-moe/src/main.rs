@@ -39,7 +39,7 @@ fn compare(pe: &Pe) -> anyhow::Result<()> {
     let (tokens, experts, hidden, blocks, threads) = if simulated {
         (3, 7, 128, Some(2), 64)
     } else {
-        (77, 50, 2560, None, 512)
+        (45, 50, 1408, None, 512)
     };
     let shape = Shape {
         tokens,
