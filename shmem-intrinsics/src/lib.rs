@@ -29,6 +29,7 @@
 //! | [`mbarrier`] | barriers in shared memory, arrived at and waited for apart | CUDA `cuda::barrier` |
 //! | [`print`](mod@print) | [`gpu_println!`] | CUDA `printf` |
 //! | [`math`], [`vector`], [`time`] | float functions, vectors and halves, clocks | CUDA |
+//! | [`fp8`] | numbers of 8 bits | `__nv_fp8x4_e4m3` |
 //! | `network` | calls as work queue entries of a network adapter | IBGDA |
 //! | [`timeline`] | records of calls on a GPU, for a timeline | |
 //! | [`fault`], [`state`] | what happens on an error; what a kernel knows of its PE | |
@@ -65,6 +66,7 @@ pub mod computed;
 pub mod context;
 pub mod fault;
 pub mod field;
+pub mod fp8;
 pub mod get;
 pub mod global;
 pub mod hint;

@@ -20,6 +20,7 @@
 //! | `bulk_..` | `cp.async.bulk`; the plain engine before sm_90 (`ptx/bulk.rs`) | `Machine::put`, `get`, .. |
 //! | `redux_* match_* shuffle_up shuffle_down` | convergent LLVM intrinsics | `Machine::exchange` |
 //! | `sqrt_f32 .. fast_* pack_* unpack_*` | one instruction each | the host's |
+//! | `pack_e4m3` | one instruction for two, from sm_90 on (`ptx/fp8.rs`) | the same in software |
 //! | `spin` | bounded loop on the abort word and the clock | `Machine::pause` |
 //! | `pick` | a number from the clock | a count |
 //! | `fault` | record, abort words, exit | `Machine::fault` |

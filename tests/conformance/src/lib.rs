@@ -20,6 +20,7 @@ pub mod collective;
 pub mod collective_reduce;
 pub mod context;
 pub mod fault;
+pub mod fp8;
 pub mod generic;
 pub mod get;
 pub mod grid;

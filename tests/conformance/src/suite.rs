@@ -36,6 +36,7 @@ pub fn cases() -> Vec<Case> {
         crate::made_team::CASES,
         crate::context::CASES,
         crate::vector::CASES,
+        crate::fp8::CASES,
         crate::math::CASES,
         crate::reduce::CASES,
         crate::registers::CASES,

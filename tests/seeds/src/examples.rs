@@ -7,11 +7,36 @@ use ring::ring;
 use shmem_host::{Pe, collective_launch};
 use simple_shift::simple_shift;
 
-pub(crate) const PROGRAMS: [(&str, &[u32], Check); 3] = [
+pub(crate) const PROGRAMS: [(&str, &[u32], Check); 5] = [
     ("examples/simple-shift", &[2, 3, 4, 1], shift),
     ("examples/ring", &[2, 3, 4, 1], rounds),
     ("examples/block-put", &[2, 3, 1], puts),
+    ("examples/moe", &[2, 3, 1], tokens),
+    ("examples/halo-jacobi", &[2, 3, 1], rows),
 ];
+
+fn tokens(pe: &Pe) -> anyhow::Result<()> {
+    let (tokens, top, experts, hidden) = (2, 2, 4, 8);
+    let shape = moe::Shape {
+        tokens,
+        top,
+        experts,
+        hidden,
+    };
+    let (fp8, blocks, threads) = (false, Some(2), 32);
+    let config = moe::Config {
+        shape,
+        fp8,
+        blocks,
+        threads,
+    };
+    moe::check(pe, config, moe::Routing::Some, 1)
+}
+
+fn rows(pe: &Pe) -> anyhow::Result<()> {
+    let (field, blocks, threads) = (halo_jacobi::Field { nx: 12, ny: 7 }, Some(2), 32);
+    halo_jacobi::check(pe, field, halo_jacobi::Config { blocks, threads }, 1, &[(1, 0), (3, 2)])
+}
 
 fn left(pe: &Pe) -> u32 {
     (pe.id() + pe.n() - 1) % pe.n()

@@ -22,7 +22,7 @@
 //! | `print` | `vprintf` |
 //! | `timeline` | records of calls, where the build asks for them |
 //! | `reduce` | matches and reductions of lanes |
-//! | `math vector time` | float functions, halves, clocks |
+//! | `math vector fp8 time` | float functions, halves, numbers of 8 bits, clocks |
 
 /// `span!(tile, Put, pe, bytes)`: a record of the rest of the block, in builds that have records. The first is a tile, or
 /// `Thread` where one thread makes the call.
@@ -46,6 +46,7 @@ mod computed;
 mod converge;
 mod copy;
 mod fault;
+mod fp8;
 mod hint;
 mod math;
 mod mbarrier;
@@ -69,6 +70,7 @@ pub(crate) use cluster::*;
 pub(crate) use computed::*;
 pub(crate) use converge::*;
 pub(crate) use fault::fault;
+pub(crate) use fp8::*;
 pub(crate) use hint::*;
 pub(crate) use math::*;
 pub(crate) use mbarrier::*;

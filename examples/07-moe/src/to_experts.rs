@@ -1,0 +1,165 @@
+//! Rows to the experts.
+use crate::cast::to_fp8;
+use crate::layout::*;
+use shmem::async_copy::{commit, copy_async, wait_group};
+use shmem::prelude::*;
+use shmem::scope::Gpu;
+use shmem::vector::{U32x2, U32x4};
+
+/// Sends each token's row to the PEs of its experts, and packs what comes from all PEs by expert. In halves: other work may go on between, and
+/// only the second one waits. Dynamic shared memory: [`Config::dispatch_bytes`](crate::Config::dispatch_bytes).
+#[kernel(collective, max_block = 1024, for<false>, for<true>)]
+pub fn dispatch<const FP8: bool>(_all: Collective, halves: u32, s: Shape, tokens: Tokens, inbox: Inbox, out: Packed) {
+    let epoch = inbox.epoch.load(0) + 1;
+    if halves & SEND != 0 {
+        send::<FP8>(s, tokens, inbox, epoch);
+    }
+    if halves & RECEIVE != 0 {
+        receive::<FP8>(s, inbox, out, epoch);
+    }
+}
+
+#[inline(always)]
+fn send<const FP8: bool>(s: Shape, tokens: Tokens, inbox: Inbox, epoch: u64) {
+    let (me, n, blocks) = (shmem::my_pe(), shmem::n_pes(), thread::grid_size());
+    let (mine, local) = ((epoch % 2) as u32 * n + me, s.local(n));
+    shared!(counts: [u32; EXPERTS]);
+    let counts = counts.slice(0..n * local);
+    // The last block has the fewest tokens.
+    if Block.id() == blocks - 1 {
+        count_jobs(counts, tokens.chosen, s.tokens * s.top);
+        for expert in Block.strided(n * local) {
+            let count = inbox.count.at(mine * local + expert % local);
+            let value = epoch << 32 | u64::from(counts.load(expert));
+            shmem::signal_op(count.set(value), expert / local);
+        }
+        Block.sync();
+    }
+    let (row, lines) = (s.hidden / 8, s.message::<FP8>());
+    let stage = shmem::shared::dynamic::<U32x4>();
+    let message = if FP8 {
+        stage.slice(row..row + lines)
+    } else {
+        stage.slice(0..lines)
+    };
+    let head = message.slice(lines - s.top.div_ceil(2)..lines).cast::<U32x2>();
+    for token in (Block.id()..s.tokens).step_by(blocks as usize) {
+        copy_async(Block, stage.slice(0..row).cast(), tokens.x.chunk(token, row));
+        commit();
+        let first = token * s.top;
+        count_jobs(counts, tokens.chosen, first);
+        for k in Block.strided(head.len() as u32) {
+            let expert = if k < s.top { tokens.chosen.load(first + k) } else { -1 };
+            let job = if expert < 0 {
+                [NONE, 0]
+            } else {
+                let to = (expert as u32) << 16 | counts.load(expert);
+                [to, tokens.weight.load(first + k).to_bits()]
+            };
+            head.store(k, U32x2(job));
+        }
+        wait_group::<0>();
+        Block.sync();
+        if FP8 {
+            to_fp8(s, stage, message);
+            Block.sync();
+        }
+        // Once to each PE that has experts of the token, to this one last.
+        for i in 1..=n {
+            let (to, at) = ((me + i) % n, mine * s.tokens + token);
+            let mut goes = false;
+            for k in 0..s.top {
+                goes |= (head.load(k).0[0] >> 16) / local == to;
+            }
+            let ready = inbox.ready.at(at).set(2 * epoch + u64::from(goes));
+            if goes {
+                shmem::put_signal(Block, inbox.rows.chunk(at, lines), message, ready, to);
+            } else if Block.leader() {
+                shmem::signal_op(ready, to);
+            }
+        }
+    }
+}
+
+/// Counts the first so many jobs by their experts.
+#[inline(always)]
+fn count_jobs(counts: Shared<u32>, chosen: Global<i32>, jobs: u32) {
+    for expert in Block.strided(counts.len() as u32) {
+        counts.store(expert, 0);
+    }
+    Block.sync();
+    for job in Block.strided(jobs) {
+        let expert = chosen.load(job);
+        if expert >= 0 {
+            counts.word(expert).add(1);
+        }
+    }
+    Block.sync();
+}
+
+#[inline(always)]
+fn receive<const FP8: bool>(s: Shape, inbox: Inbox, out: Packed, epoch: u64) {
+    let (me, n, blocks) = (shmem::my_pe(), shmem::n_pes(), thread::grid_size());
+    let (half, local, room) = ((epoch % 2) as u32, s.local(n), n * s.tokens);
+    let ((numbers, scales), lines) = (s.lines::<FP8>(), s.message::<FP8>());
+    let warps = Block.size() / 32;
+    // The last block that has read the epoch begins the next one.
+    Block.sync();
+    let ticket = inbox.ticket.word::<Gpu>(0);
+    if Block.rank() == Block.size() - 1 && ticket.fetch_add_acqrel(1) == blocks - 1 {
+        ticket.store(0);
+        inbox.epoch.store(0, epoch);
+        out.epoch.store(0, epoch);
+    }
+    // How many jobs of an expert come from the first so many PEs. A warp calls it.
+    let come = |expert: u32, pes: u32| {
+        let mut jobs = 0;
+        for from in Warp.strided(pes) {
+            let count = inbox.count.at((half * n + from) * local + expert);
+            jobs += shmem::wait_until(Thread, count, ge(epoch << 32)) as u32;
+        }
+        Warp.sum(jobs)
+    };
+    for expert in (Block.id() + blocks * Warp.id()..local).step_by((blocks * warps) as usize) {
+        let len = come(expert, n);
+        if Warp.leader() {
+            out.len.store(expert, len);
+        }
+    }
+    shared!(places: [u32; TOP]);
+    for item in (Block.id()..room).step_by(blocks as usize) {
+        let (source, token) = ((me + item / s.tokens) % n, item % s.tokens);
+        let at = (half * n + source) * s.tokens + token;
+        let row = shmem::wait_until(Block, inbox.ready.at(at), ge(2 * epoch)) % 2 == 1;
+        let message = inbox.rows.chunk(at, lines);
+        let head = message.slice(numbers + scales..lines).cast::<U32x2>();
+        for k in (Warp.id()..s.top).step_by(warps as usize) {
+            let [to, weight] = if row { head.load(k).0 } else { [NONE, 0] };
+            let (expert, slot) = (to >> 16, to & 0xffff);
+            let place = if expert / local == me {
+                expert % local * room + come(expert % local, source) + slot
+            } else {
+                NONE
+            };
+            if Warp.leader() {
+                let job = (source * s.tokens + token) * s.top + k;
+                out.place.store(job, place);
+                out.weight.store(job, f32::from_bits(weight));
+                places.store(k, place);
+            }
+        }
+        Block.sync();
+        for i in Block.strided(if row { numbers + scales } else { 0 }) {
+            let line = message.load(i);
+            for k in 0..s.top {
+                let place = places.load(k);
+                if place != NONE && i < numbers {
+                    out.rows.store(place * numbers + i, line);
+                } else if place != NONE {
+                    out.scales.store(place * scales + i - numbers, line);
+                }
+            }
+        }
+        Block.sync();
+    }
+}
