@@ -1,0 +1,207 @@
+//! The host's side: words and boxes of the kernels, and the choice among them.
+use crate::packets::{self, by_packets};
+use crate::passes::{self, by_passes};
+use crate::row::Norm;
+use anyhow::ensure;
+use shmem::collective::Min;
+use shmem::packet::Packet;
+use shmem::vector::Bf16x8;
+use shmem::{Kernel, SignalWord};
+use shmem_host::{Buf, LaunchConfig, Pe, Stream, SymBuf, Team};
+
+/// How the partial rows get to where they are added up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Algorithm {
+    /// In packets, all to all.
+    Packets,
+    /// Every PE reads all of them.
+    OneShot,
+    /// Every PE reads those of its share of the tokens, and puts the sums to all.
+    TwoShot,
+}
+
+/// Up to how many bytes of rows packets are taken. Among more PEs it is fewer, since in packets all bytes of a PE go to each other
+/// one, and 12 of them take 16 on the link.
+///
+/// | PEs | bytes | where 4/3 (n - 1) bytes take as long as two thirds of a us more and the pass |
+/// |---|---|---|
+const PACKETS: [(u32, usize); 5] = [(1, usize::MAX), (2, 2 << 20), (3, 1 << 20), (4, 768 << 10), (u32::MAX, 256 << 10)];
+
+/// Numbers of a line.
+const LINE: usize = 8;
+
+/// What one call works on, alike on all PEs of the team but for `x`. Rows of `hidden` bf16, in lines of eight.
+#[derive(Clone, Copy, Debug)]
+pub struct Rows<'a> {
+    /// This PE's part of the sum. May be written again by what follows on the stream.
+    pub x: &'a SymBuf<Bf16x8>,
+    /// Is added, and takes the sum.
+    pub residual: &'a SymBuf<Bf16x8>,
+    /// One row.
+    pub weight: &'a Buf<Bf16x8>,
+    /// The normalised rows.
+    pub out: &'a Buf<Bf16x8>,
+    /// How many rows, up to those of [`FusedNorm::new`].
+    pub tokens: usize,
+    /// Is added to the mean of the squares.
+    pub eps: f32,
+}
+
+/// Sums over a team with residual and RMSNorm, for rows of one length.
+pub struct FusedNorm<'a> {
+    pe: &'a Pe,
+    team: &'a Team,
+    hidden: usize,
+    tokens: usize,
+    boxes: SymBuf<Packet<[u32; 3]>>,
+    epochs: Buf<u32>,
+    told: SymBuf<SignalWord>,
+    steps: Buf<u64>,
+    /// Blocks by packets, by one shot, by two shots, at most.
+    grids: [u32; 3],
+    /// Launches packets as an ordinary kernel, without the cooperative launch's start of all blocks at once: no more blocks than
+    /// the device has room for, which are all that is on it. See the README.
+    pub plain: bool,
+}
+
+impl<'a> FusedNorm<'a> {
+    /// For up to `tokens` rows of `hidden` numbers, a multiple of 8 from 8 to 16384. Collective over the World, whose PEs are in
+    /// teams of one size.
+    ///
+    /// # Errors
+    /// Sizes that are not as above; those of allocations.
+    pub fn new(pe: &'a Pe, team: &'a Team, hidden: usize, tokens: usize) -> anyhow::Result<Self> {
+        ensure!(
+            hidden.is_multiple_of(LINE) && (LINE..=16384).contains(&hidden),
+            "rows have {hidden} numbers, where a multiple of {LINE} up to 16384 is needed"
+        );
+        ensure!(
+            (1..=1 << 20).contains(&tokens),
+            "{tokens} tokens, where 1 to {} are possible",
+            1 << 20
+        );
+        let (n, block) = (team.n_pes() as usize, block(hidden, packets::LINES));
+        // One PE sends nothing, and takes packets' way for any number of tokens.
+        let boxes = if n == 1 { 1 } else { tokens.min(most_in_packets(team.n_pes(), hidden)) };
+        let mut new = Self {
+            team,
+            hidden,
+            tokens,
+            // Halves, packets of a thread.
+            boxes: pe.alloc(2 * boxes * n * 4 * block as usize)?,
+            epochs: pe.buffer(tokens)?,
+            told: pe.signals(0)?,
+            steps: pe.buffer(tokens)?,
+            grids: [
+                blocks::<by_packets>(pe, hidden, packets::LINES)?,
+                blocks::<by_passes<false>>(pe, hidden, passes::LINES)?,
+                blocks::<by_passes<true>>(pe, hidden, passes::LINES)?,
+            ],
+            plain: false,
+            pe,
+        };
+        new.limit_blocks(u32::MAX)?;
+        Ok(new)
+    }
+
+    /// Takes no more blocks than this. Collective over the World, between calls that have ended on every PE.
+    ///
+    /// # Errors
+    /// Those of allocations.
+    pub fn limit_blocks(&mut self, most: u32) -> anyhow::Result<()> {
+        // Block b of each PE works with block b of every other: all have as many.
+        let (mine, all) = (self.pe.alloc::<u32>(3)?, self.pe.alloc::<u32>(3)?);
+        mine.write(&self.grids.map(|grid| grid.min(most).min(self.tokens as u32)))?;
+        self.pe.stream().reduce(&self.pe.world(), Min, &all, &mine)?;
+        all.read_into(0, &mut self.grids)?;
+        let blocks = self.grids[1].max(self.grids[2]) as usize;
+        (self.told, self.steps) = (self.pe.signals(blocks * self.team.n_pes() as usize)?, self.pe.buffer(blocks)?);
+        Ok(())
+    }
+
+    /// What a call of so many tokens takes.
+    pub fn choice(&self, tokens: usize) -> Algorithm {
+        match self.team.n_pes() {
+            n if tokens <= most_in_packets(n, self.hidden) => Algorithm::Packets,
+            // Over two links, those of the one and of the other, go as many bytes in one pass as in two.
+            2 => Algorithm::OneShot,
+            _ => Algorithm::TwoShot,
+        }
+    }
+
+    /// Enqueues a call. Every PE makes it, the members of a team with the same sizes and algorithm; [`choice`](Self::choice) where
+    /// none is asked for. Nobody needs a barrier ahead of it or behind it, and it may be captured.
+    ///
+    /// # Errors
+    /// Buffers that are too short, more tokens than there is room for; those of a launch.
+    pub fn enqueue(&self, stream: &Stream, rows: Rows<'_>, algorithm: Option<Algorithm>) -> anyhow::Result<()> {
+        let (lines, n) = (self.hidden / LINE, self.team.n_pes());
+        let algorithm = algorithm.unwrap_or_else(|| self.choice(rows.tokens));
+        let room = if algorithm == Algorithm::Packets { most_in_packets(n, self.hidden) } else { usize::MAX };
+        ensure!(
+            rows.tokens <= self.tokens.min(room),
+            "{} tokens by {algorithm:?}, which has room for {}",
+            rows.tokens,
+            self.tokens.min(room)
+        );
+        for (name, len, needed) in [
+            ("x", rows.x.len(), rows.tokens),
+            ("residual", rows.residual.len(), rows.tokens),
+            ("weight", rows.weight.len(), 1),
+            ("out", rows.out.len(), rows.tokens),
+        ] {
+            ensure!(
+                len >= needed * lines,
+                "{name} has {len} lines of {LINE} numbers, where {needed} rows of {lines} are needed"
+            );
+        }
+        if rows.tokens == 0 {
+            return Ok(());
+        }
+        let norm = Norm {
+            team: self.team.handle(),
+            x: rows.x.handle(),
+            residual: rows.residual.handle(),
+            weight: rows.weight.handle(),
+            out: rows.out.handle(),
+            tokens: rows.tokens as u32,
+            lines: lines as u32,
+            eps: rows.eps,
+        };
+        let rounds = if algorithm == Algorithm::TwoShot { norm.tokens.div_ceil(n) } else { norm.tokens };
+        let grid = self.grids[algorithm as usize].min(rounds);
+        let shape = |lines| LaunchConfig::new(grid, block(self.hidden, lines)).stream(stream);
+        let (words, steps) = (&self.told, &self.steps);
+        match algorithm {
+            Algorithm::Packets => {
+                let shape = shape(packets::LINES);
+                let shape = if self.plain { shape } else { shape.collective() };
+                self.pe.launch(shape, by_packets(norm, &self.boxes, &self.epochs))
+            }
+            Algorithm::OneShot => {
+                let call = by_passes::<false>(norm, words, steps);
+                self.pe.launch(shape(passes::LINES).collective(), call)
+            }
+            Algorithm::TwoShot => {
+                let call = by_passes::<true>(norm, words, steps);
+                self.pe.launch(shape(passes::LINES).collective(), call)
+            }
+        }?;
+        Ok(())
+    }
+}
+
+/// Tokens for which packets are taken, and boxes made: one at least.
+fn most_in_packets(n: u32, hidden: usize) -> usize {
+    let row = PACKETS.iter().find(|(most, _)| n <= *most);
+    row.map_or(1, |(_, bytes)| (bytes / (2 * hidden)).max(1))
+}
+
+/// Threads for a row of which each holds so many lines.
+fn block(hidden: usize, lines: usize) -> u32 {
+    (hidden / LINE).div_ceil(lines).next_multiple_of(32) as u32
+}
+
+fn blocks<K: Kernel>(pe: &Pe, hidden: usize, lines: usize) -> anyhow::Result<u32> {
+    Ok(pe.max_collective_grid::<K>(block(hidden, lines), 0)?)
+}

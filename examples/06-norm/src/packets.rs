@@ -1,0 +1,53 @@
+//! Few tokens: a block for each sends its partial row to every other PE in packets and adds up what comes. It waits for
+//! nothing but the data: one flight.
+use crate::row::{self, Norm};
+use shmem::bytemuck::cast;
+use shmem::packet::{self, Packet};
+use shmem::prelude::*;
+use shmem::vector::Bf16x8;
+
+/// Three lines of a thread, 48 bytes, travel in four packets of 12.
+pub const LINES: usize = 3;
+type Packets = [[u32; 3]; 4];
+
+/// `boxes`: `[half][token][sender][packet][thread]`. `epochs` counts each token's calls: in memory, so that graphs may be
+/// replayed.
+///
+/// A box is used again two epochs later. It has been read by then: this PE has received the epoch between, and its sender's
+/// block sent that after it had received the one in question.
+#[kernel(max_block = 704)]
+pub fn by_packets(a: Norm, boxes: SymSlice<Packet<[u32; 3]>>, epochs: Global<u32>) {
+    let (me, n) = (a.team.my_pe(), a.team.n_pes());
+    let mut t = Block.id();
+    while t < a.tokens {
+        let (last, x, residual) = (epochs.load(t), a.x.chunk(t, a.lines), a.residual.chunk(t, a.lines));
+        let own: [Bf16x8; LINES] = row::load(a.lines, |i| x.load(i));
+        let rest = row::load(a.lines, |i| residual.load(i));
+        // 0 is no epoch: behind the last one comes the next even one.
+        let epoch = if last == u32::MAX { 2 } else { last + 1 };
+        let half = packet::half(boxes, epoch);
+        let from = |pe: u32| half.chunk(t * n + pe, 4 * Block.size());
+        for k in 1..n {
+            let pe = if me + k < n { me + k } else { me + k - n };
+            packet::send_each::<4, _, _>(Block, from(me), cast::<_, Packets>(own), epoch, a.team.pe(pe));
+        }
+        let mut sum = [[0f32; 8]; LINES];
+        row::add(&mut sum, &rest);
+        for pe in 0..n {
+            let part: [Bf16x8; LINES] = if pe == me {
+                row::load(a.lines, |i| x.load(i))
+            } else {
+                cast::<Packets, _>(packet::receive_each(Block, from(pe), epoch))
+            };
+            row::add(&mut sum, &part);
+        }
+        let sum = sum.map(Bf16x8::from_f32);
+        row::each::<LINES>(a.lines, |j, i| residual.store(i, sum[j]));
+        // All threads meet here: who sends the next epoch does so after everyone has received this one.
+        row::norm(&a, t, &sum);
+        if Block.leader() {
+            epochs.store(t, epoch);
+        }
+        t += thread::grid_size();
+    }
+}

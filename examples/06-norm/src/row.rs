@@ -1,0 +1,76 @@
+//! One row in the registers of a block: each thread holds `L` lines of eight numbers.
+use shmem::prelude::*;
+use shmem::vector::Bf16x8;
+
+/// What the kernels work on. Rows are of tokens.
+#[repr(C)]
+#[derive(Clone, Copy, KernelArg)]
+pub struct Norm {
+    /// Who adds up.
+    pub team: Team,
+    /// Rows of this PE's part of the sum.
+    pub x: SymSlice<Bf16x8>,
+    /// Rows to add, the same on every PE; they take the sum.
+    pub residual: SymSlice<Bf16x8>,
+    /// One row.
+    pub weight: Global<Bf16x8>,
+    /// Normalised rows.
+    pub out: Global<Bf16x8>,
+    /// How many rows.
+    pub tokens: u32,
+    /// Lines of a row.
+    pub lines: u32,
+    /// Is added to the mean of the squares.
+    pub eps: f32,
+}
+
+/// Calls `line(j, i)` for this thread's lines: the j-th of its own is line i of the row.
+#[inline(always)]
+pub fn each<const L: usize>(lines: u32, mut line: impl FnMut(usize, u32)) {
+    for j in 0..L {
+        let i = Block.rank() + j as u32 * Block.size();
+        if i < lines {
+            line(j, i);
+        }
+    }
+}
+
+/// This thread's lines. Those behind the row's end are 0.
+#[inline(always)]
+pub fn load<const L: usize>(lines: u32, line: impl Fn(u32) -> Bf16x8) -> [Bf16x8; L] {
+    let mut row = [Bf16x8::zeroed(); L];
+    each::<L>(lines, |j, i| row[j] = line(i));
+    row
+}
+
+/// Adds a row to a sum.
+#[inline(always)]
+pub fn add<const L: usize>(sum: &mut [[f32; 8]; L], part: &[Bf16x8; L]) {
+    for j in 0..L {
+        let part = part[j].f32();
+        for i in 0..8 {
+            sum[j][i] += part[i];
+        }
+    }
+}
+
+/// Normalises row t and stores it. All threads of the block call it, and meet.
+#[inline(always)]
+pub fn norm<const L: usize>(a: &Norm, t: u32, row: &[Bf16x8; L]) {
+    let mut squares = 0.0;
+    for j in 0..L {
+        let s = row[j].f32();
+        for i in 0..8 {
+            squares = s[i].mul_add(s[i], squares);
+        }
+    }
+    let scale = (Block.sum(squares) / (a.lines * 8) as f32 + a.eps).rsqrt();
+    let out = a.out.chunk(t, a.lines);
+    each::<L>(a.lines, |j, i| {
+        let (mut s, w) = (row[j].f32(), a.weight.load(i).f32());
+        for k in 0..8 {
+            s[k] *= scale * w[k];
+        }
+        out.store(i, Bf16x8::from_f32(s));
+    });
+}
