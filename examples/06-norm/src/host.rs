@@ -25,7 +25,13 @@ pub enum Algorithm {
 ///
 /// | PEs | bytes | where 4/3 (n - 1) bytes take as long as two thirds of a us more and the pass |
 /// |---|---|---|
-const PACKETS: [(u32, usize); 5] = [(1, usize::MAX), (2, 2 << 20), (3, 1 << 20), (4, 768 << 10), (u32::MAX, 256 << 10)];
+const PACKETS: [(u32, usize); 5] = [
+    (1, usize::MAX),
+    (2, 2 << 20),
+    (3, 1 << 20),
+    (4, 768 << 10),
+    (u32::MAX, 256 << 10),
+];
 
 /// Numbers of a line.
 const LINE: usize = 8;
@@ -53,6 +59,8 @@ pub struct FusedNorm<'a> {
     team: &'a Team,
     hidden: usize,
     tokens: usize,
+    /// Tokens that packets are taken for, and have boxes for.
+    in_packets: usize,
     boxes: SymBuf<Packet<[u32; 3]>>,
     epochs: Buf<u32>,
     told: SymBuf<SignalWord>,
@@ -71,6 +79,24 @@ impl<'a> FusedNorm<'a> {
     /// # Errors
     /// Sizes that are not as above; those of allocations.
     pub fn new(pe: &'a Pe, team: &'a Team, hidden: usize, tokens: usize) -> anyhow::Result<Self> {
+        let limit = PACKETS
+            .iter()
+            .find(|(most, _)| team.n_pes() <= *most)
+            .map_or(0, |(_, bytes)| *bytes);
+        Self::with_packets(pe, team, hidden, tokens, limit)
+    }
+
+    /// As [`new`](Self::new), and packets are taken for so many bytes of rows.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_packets(
+        pe: &'a Pe,
+        team: &'a Team,
+        hidden: usize,
+        tokens: usize,
+        limit: usize,
+    ) -> anyhow::Result<Self> {
         ensure!(
             hidden.is_multiple_of(LINE) && (LINE..=16384).contains(&hidden),
             "rows have {hidden} numbers, where a multiple of {LINE} up to 16384 is needed"
@@ -82,11 +108,13 @@ impl<'a> FusedNorm<'a> {
         );
         let (n, block) = (team.n_pes() as usize, block(hidden, packets::LINES));
         // One PE sends nothing, and takes packets' way for any number of tokens.
-        let boxes = if n == 1 { 1 } else { tokens.min(most_in_packets(team.n_pes(), hidden)) };
+        let in_packets = (limit / (2 * hidden)).clamp(1, tokens);
+        let boxes = if n == 1 { 1 } else { in_packets };
         let mut new = Self {
             team,
             hidden,
             tokens,
+            in_packets,
             // Halves, packets of a thread.
             boxes: pe.alloc(2 * boxes * n * 4 * block as usize)?,
             epochs: pe.buffer(tokens)?,
@@ -104,6 +132,14 @@ impl<'a> FusedNorm<'a> {
         Ok(new)
     }
 
+    /// As if so many calls had been made in packets before. Collective over the World, ahead of the first call.
+    ///
+    /// # Errors
+    /// Those of copies.
+    pub fn start_at(&self, epoch: u32) -> anyhow::Result<()> {
+        Ok(self.epochs.write(&vec![epoch; self.tokens])?)
+    }
+
     /// Takes no more blocks than this. Collective over the World, between calls that have ended on every PE.
     ///
     /// # Errors
@@ -115,18 +151,31 @@ impl<'a> FusedNorm<'a> {
         self.pe.stream().reduce(&self.pe.world(), Min, &all, &mine)?;
         all.read_into(0, &mut self.grids)?;
         let blocks = self.grids[1].max(self.grids[2]) as usize;
-        (self.told, self.steps) = (self.pe.signals(blocks * self.team.n_pes() as usize)?, self.pe.buffer(blocks)?);
+        (self.told, self.steps) = (
+            self.pe.signals(blocks * self.team.n_pes() as usize)?,
+            self.pe.buffer(blocks)?,
+        );
         Ok(())
     }
 
     /// What a call of so many tokens takes.
     pub fn choice(&self, tokens: usize) -> Algorithm {
         match self.team.n_pes() {
-            n if tokens <= most_in_packets(n, self.hidden) => Algorithm::Packets,
+            _ if self.fits(tokens, Algorithm::Packets) => Algorithm::Packets,
             // Over two links, those of the one and of the other, go as many bytes in one pass as in two.
             2 => Algorithm::OneShot,
             _ => Algorithm::TwoShot,
         }
+    }
+
+    /// Whether an algorithm has room for so many tokens.
+    pub fn fits(&self, tokens: usize, by: Algorithm) -> bool {
+        tokens
+            <= if by == Algorithm::Packets {
+                self.in_packets
+            } else {
+                self.tokens
+            }
     }
 
     /// Enqueues a call. Every PE makes it, the members of a team with the same sizes and algorithm; [`choice`](Self::choice) where
@@ -137,12 +186,12 @@ impl<'a> FusedNorm<'a> {
     pub fn enqueue(&self, stream: &Stream, rows: Rows<'_>, algorithm: Option<Algorithm>) -> anyhow::Result<()> {
         let (lines, n) = (self.hidden / LINE, self.team.n_pes());
         let algorithm = algorithm.unwrap_or_else(|| self.choice(rows.tokens));
-        let room = if algorithm == Algorithm::Packets { most_in_packets(n, self.hidden) } else { usize::MAX };
         ensure!(
-            rows.tokens <= self.tokens.min(room),
-            "{} tokens by {algorithm:?}, which has room for {}",
+            self.fits(rows.tokens, algorithm),
+            "{} tokens by {algorithm:?}, where {} are possible, and {} by packets",
             rows.tokens,
-            self.tokens.min(room)
+            self.tokens,
+            self.in_packets
         );
         for (name, len, needed) in [
             ("x", rows.x.len(), rows.tokens),
@@ -166,9 +215,14 @@ impl<'a> FusedNorm<'a> {
             out: rows.out.handle(),
             tokens: rows.tokens as u32,
             lines: lines as u32,
+            mean: 1.0 / self.hidden as f32,
             eps: rows.eps,
         };
-        let rounds = if algorithm == Algorithm::TwoShot { norm.tokens.div_ceil(n) } else { norm.tokens };
+        let rounds = if algorithm == Algorithm::TwoShot {
+            norm.tokens.div_ceil(n)
+        } else {
+            norm.tokens
+        };
         let grid = self.grids[algorithm as usize].min(rounds);
         let shape = |lines| LaunchConfig::new(grid, block(self.hidden, lines)).stream(stream);
         let (words, steps) = (&self.told, &self.steps);
@@ -189,12 +243,6 @@ impl<'a> FusedNorm<'a> {
         }?;
         Ok(())
     }
-}
-
-/// Tokens for which packets are taken, and boxes made: one at least.
-fn most_in_packets(n: u32, hidden: usize) -> usize {
-    let row = PACKETS.iter().find(|(most, _)| n <= *most);
-    row.map_or(1, |(_, bytes)| (bytes / (2 * hidden)).max(1))
 }
 
 /// Threads for a row of which each holds so many lines.

@@ -25,6 +25,9 @@ struct Options {
     /// Measures each algorithm as well, under names of their own.
     #[arg(long)]
     each: bool,
+    /// Takes packets for up to so many bytes of rows.
+    #[arg(long)]
+    packets: Option<usize>,
     /// Takes no more blocks than this.
     #[arg(long)]
     blocks: Option<u32>,
@@ -52,18 +55,34 @@ fn main() -> anyhow::Result<()> {
     let world = World::from_env()?;
     world.run(|pe| {
         let simulated = pe.device_name() == "the simulator";
-        if options.bench { bench(&pe, &options, &peers, simulated) } else { checks(&pe, &options, simulated) }
+        if options.bench {
+            bench(&pe, &options, &peers, simulated)
+        } else {
+            checks(&pe, &options, simulated)
+        }
     })
 }
 
 fn checks(pe: &Pe, options: &Options, simulated: bool) -> anyhow::Result<()> {
-    let (hidden, calls) = if simulated { (1032, vec![3, 1, 4]) } else { (options.hidden, vec![16, 3, 61]) };
-    let calls = if options.tokens.is_empty() { calls } else { options.tokens.clone() };
+    let (hidden, calls) = if simulated {
+        (1032, vec![3, 1, 4])
+    } else {
+        (options.hidden, vec![16, 3, 61])
+    };
+    let calls = if options.tokens.is_empty() {
+        calls
+    } else {
+        options.tokens.clone()
+    };
     check(pe, hidden, &calls, None, 1)?;
     for (algorithm, _) in ALGORITHMS {
         check(pe, hidden, &calls, Some(algorithm), 2)?;
     }
-    println!("PE {}/{} fused-norm verified: calls of {calls:?} rows of {hidden}", pe.id(), pe.n());
+    println!(
+        "PE {}/{} fused-norm verified: calls of {calls:?} rows of {hidden}",
+        pe.id(),
+        pe.n()
+    );
     Ok(())
 }
 
@@ -82,10 +101,13 @@ fn bench(pe: &Pe, options: &Options, peers: &str, simulated: bool) -> anyhow::Re
     let (all, one): (Vec<u32>, _) = ((0..pe.n()).collect(), [pe.id()]);
     for tokens in tokens {
         let bench = |team: &Team, members: &[u32], names: &[(Option<Algorithm>, String)]| -> anyhow::Result<()> {
-            let mut norm = FusedNorm::new(pe, team, hidden, tokens)?;
+            let mut norm = match options.packets {
+                Some(limit) => FusedNorm::with_packets(pe, team, hidden, tokens, limit)?,
+                None => FusedNorm::new(pe, team, hidden, tokens)?,
+            };
             norm.plain = options.plain;
             norm.limit_blocks(options.blocks.unwrap_or(u32::MAX))?;
-            for (by, name) in names {
+            for (by, name) in names.iter().filter(|(by, _)| by.is_none_or(|by| norm.fits(tokens, by))) {
                 let us = measure(pe, &norm, hidden, tokens, *by, members, simulated)?;
                 if pe.id() == 0 {
                     row(name, us, peers, simulated);
@@ -96,9 +118,7 @@ fn bench(pe: &Pe, options: &Options, peers: &str, simulated: bool) -> anyhow::Re
         let name = format!("nccl_allreduce+add+rmsnorm_{tokens}x{hidden}_bf16");
         let mut names = vec![(None, name.clone())];
         if options.each {
-            let fits = |by: &Algorithm| *by != Algorithm::Packets || tokens * hidden <= 1 << 20;
-            let each = ALGORITHMS.into_iter().filter(|(by, _)| fits(by));
-            names.extend(each.map(|(by, what)| (Some(by), format!("{name}_{what}"))));
+            names.extend(ALGORITHMS.map(|(by, what)| (Some(by), format!("{name}_{what}"))));
         }
         bench(&world, &all, &names)?;
         bench(&alone, &one, &[(None, format!("add+rmsnorm_alone_{tokens}x{hidden}"))])?;
@@ -140,9 +160,14 @@ fn measure(
 }
 
 fn row(name: &str, us: f64, peers: &str, simulated: bool) {
-    let theirs = peers.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(',')?.rsplit(',').next());
+    let theirs = peers
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(',')?.rsplit(',').next());
     let ours = if simulated { String::new() } else { format!("{us:.2}") };
     let peer_name = theirs.map_or("", |_| "torch");
     let date = time::OffsetDateTime::now_utc().date();
-    println!("fused-norm,{name},{ours},{},{peer_name},us,{date}", theirs.unwrap_or(""));
+    println!(
+        "fused-norm,{name},{ours},{},{peer_name},us,{date}",
+        theirs.unwrap_or("")
+    );
 }

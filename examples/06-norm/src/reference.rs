@@ -1,9 +1,9 @@
 //! The same on the CPU, in f64.
 use crate::host::{Algorithm, FusedNorm, Rows};
 use anyhow::{Context, ensure};
+use shmem::bf16;
 use shmem::bytemuck::cast_slice;
 use shmem::vector::Bf16x8;
-use shmem::bf16;
 use shmem_host::{Buf, Pe, SymBuf};
 
 /// Is added to the mean of the squares.
@@ -13,7 +13,9 @@ pub const EPS: f32 = 1e-5;
 /// the sums of GPU and CPU are equal, and round alike.
 pub fn number(seed: u64, pe: u32, i: usize) -> bf16 {
     let mut x = (seed << 40) ^ (u64::from(pe) << 32) ^ i as u64;
-    x = (x ^ (x >> 30)).wrapping_add(0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 30))
+        .wrapping_add(0x9e37_79b9_7f4a_7c15)
+        .wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     bf16::from_f32(((x >> 40) % 513) as f32 / 128.0 - 2.0)
 }
@@ -91,7 +93,11 @@ impl Run {
         let (residual, out): (&[bf16], &[bf16]) = (cast_slice(&residual), cast_slice(&out));
         let (hidden, seed) = (self.hidden, self.seed);
         let tokens = out.len() / hidden;
-        let row = |seed, pe, t: usize| (t * hidden..(t + 1) * hidden).map(|i| number(seed, pe, i)).collect::<Vec<_>>();
+        let row = |seed, pe, t: usize| {
+            (t * hidden..(t + 1) * hidden)
+                .map(|i| number(seed, pe, i))
+                .collect::<Vec<_>>()
+        };
         let weight = row(seed + WEIGHT, 0, 0);
         for t in (0..tokens).step_by(1.max(tokens / 40)) {
             let (mut sum, mut normal) = (row(seed + RESIDUAL, 0, t), vec![0.0; hidden]);
@@ -119,12 +125,18 @@ impl Run {
     pub fn check_alike(&self, pe: &Pe) -> anyhow::Result<()> {
         let words = |lines: Vec<Bf16x8>| cast_slice::<Bf16x8, u64>(&lines).to_vec();
         let fold = |sum: u64, word: u64| (sum ^ word).wrapping_mul(0x0000_0100_0000_01b3);
-        let mine = [words(self.residual.to_vec()?), words(self.out.to_vec()?)].concat().into_iter().fold(0, fold);
+        let mine = [words(self.residual.to_vec()?), words(self.out.to_vec()?)]
+            .concat()
+            .into_iter()
+            .fold(0, fold);
         let (all, own) = (pe.alloc::<u64>(pe.n() as usize)?, pe.alloc::<u64>(1)?);
         own.write(&[mine])?;
         pe.stream().fcollect(&pe.world(), &all, &own)?;
         let all = all.to_vec()?;
-        ensure!(all.iter().all(|hash| *hash == mine), "PEs have different results: {all:x?}");
+        ensure!(
+            all.iter().all(|hash| *hash == mine),
+            "PEs have different results: {all:x?}"
+        );
         Ok(())
     }
 }
@@ -154,7 +166,12 @@ pub fn check_with(
 ) -> anyhow::Result<()> {
     let (tokens, stream) = (calls.iter().copied().max().unwrap_or(0), pe.stream());
     let run = Run::new(pe, hidden, tokens, calls.len(), seed)?;
-    let enqueue = || calls.iter().enumerate().try_for_each(|(i, &n)| norm.enqueue(stream, run.rows(i, n), by));
+    let enqueue = || {
+        calls
+            .iter()
+            .enumerate()
+            .try_for_each(|(i, &n)| norm.enqueue(stream, run.rows(i, n), by))
+    };
     enqueue()?;
     let graph = stream.capture(enqueue)?;
     graph.launch(stream)?;

@@ -20,6 +20,8 @@ pub struct Norm {
     pub tokens: u32,
     /// Lines of a row.
     pub lines: u32,
+    /// One over the numbers of a row.
+    pub mean: f32,
     /// Is added to the mean of the squares.
     pub eps: f32,
 }
@@ -64,7 +66,7 @@ pub fn norm<const L: usize>(a: &Norm, t: u32, row: &[Bf16x8; L]) {
             squares = s[i].mul_add(s[i], squares);
         }
     }
-    let scale = (Block.sum(squares) / (a.lines * 8) as f32 + a.eps).rsqrt();
+    let scale = Block.sum(squares).mul_add(a.mean, a.eps).fast_rsqrt();
     let out = a.out.chunk(t, a.lines);
     each::<L>(a.lines, |j, i| {
         let (mut s, w) = (row[j].f32(), a.weight.load(i).f32());

@@ -18,7 +18,10 @@ pub fn updates<const OP: u32>(pe: &Pe, (blocks, threads): Shape, len: usize, cou
 where
     update<OP>: Kernel<Args = (SymSlice<u64>, u64, u64)>,
 {
-    ensure!(len.is_power_of_two(), "a table of {len} words, where a power of two is needed");
+    ensure!(
+        len.is_power_of_two(),
+        "a table of {len} words, where a power of two is needed"
+    );
     let table = pe.alloc::<u64>(len)?;
     let first = |pe: u32| u64::from(pe) * count;
     launch!(pe, update::<OP><<<blocks, threads>>>(&table, first(pe.id()), count))?;
@@ -38,13 +41,18 @@ where
     }
     let got = table.to_vec()?;
     let wrong = (0..len).find(|&i| got[i] != expected[i]);
-    ensure!(wrong.is_none(), "words from {wrong:?} on are {got:x?}, expected {expected:x?}");
+    ensure!(
+        wrong.is_none(),
+        "words from {wrong:?} on are {got:x?}, expected {expected:x?}"
+    );
     Ok(pe.barrier_all()?)
 }
 
 /// Keys of a PE: random ones, of which there are `distinct` among all PEs.
 pub fn keys(pe: u32, len: usize, distinct: u64) -> Vec<u64> {
-    (0..len as u64).map(|i| mix(1 + random(u64::from(pe) << 32 | i) % distinct)).collect()
+    (0..len as u64)
+        .map(|i| mix(1 + random(u64::from(pe) << 32 | i) % distinct))
+        .collect()
 }
 
 /// Every PE inserts its keys into a table of `len` words each.
@@ -52,7 +60,10 @@ pub fn keys(pe: u32, len: usize, distinct: u64) -> Vec<u64> {
 /// # Errors
 /// What differs from a set on the CPU.
 pub fn inserts(pe: &Pe, (blocks, threads): Shape, len: usize, key: impl Fn(u32) -> Vec<u64>) -> anyhow::Result<()> {
-    ensure!(len.is_power_of_two(), "a table of {len} words, where a power of two is needed");
+    ensure!(
+        len.is_power_of_two(),
+        "a table of {len} words, where a power of two is needed"
+    );
     let mine = key(pe.id());
     let (table, keys) = (pe.alloc::<u64>(len)?, pe.buffer::<u64>(mine.len())?);
     let (counts, sums) = (pe.alloc::<u64>(3)?, pe.alloc::<u64>(3)?);
@@ -72,7 +83,11 @@ pub fn inserts(pe: &Pe, (blocks, threads): Shape, len: usize, key: impl Fn(u32) 
     let (of_all, empty) = (all.len() as u64, all.iter().filter(|&&key| key == EMPTY).count() as u64);
     let mut set = sorted(all);
     set.dedup();
-    let of = |pe_: u32| set.iter().copied().filter(move |&key| place(mix(key), pe.n(), len as u64).0 == pe_);
+    let of = |pe_: u32| {
+        set.iter()
+            .copied()
+            .filter(move |&key| place(mix(key), pe.n(), len as u64).0 == pe_)
+    };
     let (stored, ours): (_, Vec<u64>) = (sorted(table.to_vec()?), of(pe.id()).collect());
     if ours.len() <= len {
         let wrong = (0..ours.len().max(stored.len())).find(|&i| ours.get(i) != stored.get(i));

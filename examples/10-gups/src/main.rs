@@ -46,9 +46,17 @@ fn main() -> anyhow::Result<()> {
             return Bench::new(&pe, &options, &peers)?.run();
         }
         let simulated = pe.device_name() == "the simulator";
-        let (shape, words) = if simulated { ((2, 64), 1 << 7) } else { ((64, 256), 1 << 18) };
+        let (shape, words) = if simulated {
+            ((2, 64), 1 << 7)
+        } else {
+            ((64, 256), 1 << 18)
+        };
         check(&pe, shape, words)?;
-        println!("PE {}/{} gups verified: updates and inserts, {words} words", pe.id(), pe.n());
+        println!(
+            "PE {}/{} gups verified: updates and inserts, {words} words",
+            pe.id(),
+            pe.n()
+        );
         Ok(())
     })
 }
@@ -73,7 +81,10 @@ impl<'a> Bench<'a> {
             [] => vec![20, 24, 27],
             words => words.to_vec(),
         };
-        ensure!(log_words.iter().all(|log| *log < 40), "2 to the power of {log_words:?} words: more than 39 is too much");
+        ensure!(
+            log_words.iter().all(|log| *log < 40),
+            "2 to the power of {log_words:?} words: more than 39 is too much"
+        );
         Ok(Self {
             pe,
             peers,
@@ -114,7 +125,10 @@ impl<'a> Bench<'a> {
         let wrong = pe.buffer::<u32>(1)?;
         launch!(pe, count_others<<<blocks, threads>>>(&table, &wrong))?;
         let wrong = wrong.read(0)?;
-        ensure!(wrong == 0, "{wrong} words are wrong after updates by {name} that were undone");
+        ensure!(
+            wrong == 0,
+            "{wrong} words are wrong after updates by {name} that were undone"
+        );
         self.row(&format!("update_{name}_2^{log}_words"), self.updates, &mut times);
         Ok(())
     }
@@ -158,8 +172,15 @@ impl<'a> Bench<'a> {
         let times = &mut times[1..];
         times.sort_by(f64::total_cmp);
         let rate = each as f64 * f64::from(self.pe.n()) / times[times.len() / 2] * 1e-9;
-        let ours = if self.simulated { String::new() } else { format!("{rate:.3}") };
-        let theirs = self.peers.lines().find_map(|line| line.strip_prefix(shape)?.strip_prefix(','));
+        let ours = if self.simulated {
+            String::new()
+        } else {
+            format!("{rate:.3}")
+        };
+        let theirs = self
+            .peers
+            .lines()
+            .find_map(|line| line.strip_prefix(shape)?.strip_prefix(','));
         let peer_name = theirs.map_or("", |_| "nvshmem");
         let date = time::OffsetDateTime::now_utc().date();
         println!("gups,{shape},{ours},{},{peer_name},G/s,{date}", theirs.unwrap_or(""));

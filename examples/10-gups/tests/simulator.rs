@@ -6,7 +6,12 @@ use shmem_host::{Backend, Pe, World};
 fn on_worlds(check: impl Fn(&Pe, u64) -> anyhow::Result<()> + Sync) {
     for pes in 1..=4 {
         for seed in 0..6 {
-            let world = World::builder().backend(Backend::Sim).pes(pes).seed(seed).build().unwrap();
+            let world = World::builder()
+                .backend(Backend::Sim)
+                .pes(pes)
+                .seed(seed)
+                .build()
+                .unwrap();
             if let Err(error) = world.run(|pe| check(&pe, seed)) {
                 panic!("{pes} PEs, seed {seed}: {error:#}");
             }
