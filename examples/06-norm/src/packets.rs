@@ -10,6 +10,12 @@ use shmem::vector::Bf16x8;
 pub const LINES: usize = 3;
 type Packets = [[u32; 3]; 4];
 
+/// The epoch behind this one: of the other half. 0 is none.
+#[inline(always)]
+pub const fn next(epoch: u32) -> u32 {
+    if epoch == u32::MAX { 2 } else { epoch + 1 }
+}
+
 /// `boxes`: `[half][token][sender][packet][thread]`. `epochs` counts each token's calls: in memory, so that graphs may be
 /// replayed.
 ///
@@ -23,8 +29,7 @@ pub fn by_packets(a: Norm, boxes: SymSlice<Packet<[u32; 3]>>, epochs: Global<u32
         let (last, x, residual) = (epochs.load(t), a.x.chunk(t, a.lines), a.residual.chunk(t, a.lines));
         let own: [Bf16x8; LINES] = row::load(a.lines, |i| x.load(i));
         let rest = row::load(a.lines, |i| residual.load(i));
-        // 0 is no epoch: behind the last one comes the next even one.
-        let epoch = if last == u32::MAX { 2 } else { last + 1 };
+        let epoch = next(last);
         let half = packet::half(boxes, epoch);
         let from = |pe: u32| half.chunk(t * n + pe, 4 * Block.size());
         for k in 1..n {

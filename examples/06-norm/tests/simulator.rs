@@ -1,5 +1,6 @@
 //! Random shapes on the simulator.
 use fused_norm::{Algorithm, FusedNorm, reference};
+use shmem::Zeroable;
 use shmem_host::{Backend, Pe, World};
 
 fn on(pes: u32, seed: u64, check: impl Fn(&Pe) -> anyhow::Result<()> + Sync) {
@@ -91,9 +92,13 @@ fn algorithms_follow_one_another() {
     }
 }
 
-/// Epochs of packets go round the end of their 32 bits.
+/// Epochs of packets go round the end of their 32 bits, and take the halves by turns there.
 #[test]
 fn epochs_wrap() {
+    for epoch in [0, 1, u32::MAX - 2, u32::MAX - 1, u32::MAX] {
+        let next = fused_norm::packets::next(epoch);
+        assert!(next != 0 && next % 2 != epoch % 2, "{next} comes behind {epoch}");
+    }
     on(3, 2, |pe| {
         let world = pe.world();
         let norm = FusedNorm::new(pe, &world, 40, 3)?;
@@ -101,6 +106,36 @@ fn epochs_wrap() {
         pe.barrier_all()?;
         reference::check_with(pe, &norm, 40, &[3, 2, 3, 1], Some(Algorithm::Packets), 9)
     });
+}
+
+/// As ordinary kernels, which don't begin together on all PEs.
+#[test]
+fn plain_launches() {
+    for seed in 0..40 {
+        on(2 + seed as u32 % 2, seed, |pe| {
+            let world = pe.world();
+            let mut norm = FusedNorm::new(pe, &world, 40, 3)?;
+            norm.plain = true;
+            reference::check_with(pe, &norm, 40, &[3, 1, 2, 2], Some(Algorithm::Packets), 3)
+        });
+    }
+}
+
+/// What follows a call on the stream may change its input: others have read it.
+#[test]
+fn inputs_may_be_changed_behind_a_call() {
+    for by in [Algorithm::Packets, Algorithm::OneShot, Algorithm::TwoShot] {
+        on(3, 3, |pe| {
+            let world = pe.world();
+            let norm = FusedNorm::new(pe, &world, 48, 5)?;
+            let run = reference::Run::new(pe, 48, 5, 1, 1)?;
+            norm.enqueue(pe.stream(), run.rows(0, 5), Some(by))?;
+            let rows = run.rows(0, 5);
+            rows.x.write(&vec![Zeroable::zeroed(); rows.x.len()])?;
+            pe.barrier_all()?;
+            run.check(&[0, 1, 2], &[(0, 5)])
+        });
+    }
 }
 
 /// Two teams, each adds up for itself.
