@@ -40,11 +40,9 @@ pub fn by_passes<const TWO: bool>(_all: Collective, a: Norm, told: SymSlice<Sign
             Block.sync();
         }
         for pe in Block.strided(n) {
-            if !TWO {
-                // The step before arrives first.
-                shmem::fence(Thread);
-            }
-            shmem::signal_op(told.at(me).set(before + u64::from(step)), a.team.pe(pe));
+            // Behind what the block did, and the step before: all that the fence is for.
+            shmem::fence(Thread);
+            shmem::relaxed::signal_op(told.at(me).set(before + u64::from(step)), a.team.pe(pe));
         }
     };
     let wait = |step: u32| shmem::wait_until_all(Block, told, ge(before + u64::from(step)));
