@@ -1,7 +1,7 @@
 //! The host's side: words and boxes of the kernels, and the choice among them.
+use crate::Norm;
 use crate::packets::{self, by_packets};
 use crate::passes::{self, by_passes};
-use crate::row::Norm;
 use anyhow::ensure;
 use shmem::collective::Min;
 use shmem::packet::Packet;

@@ -15,6 +15,9 @@
     reason = "on a GPU, arrays under counted loops stay in registers; under iterators they go to local memory"
 )]
 
+use shmem::prelude::*;
+use shmem::vector::Bf16x8;
+
 pub mod packets;
 pub mod passes;
 pub mod row;
@@ -25,3 +28,27 @@ pub mod host;
 pub mod reference;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use host::{Algorithm, FusedNorm};
+
+/// What the kernels work on. Rows are of tokens.
+#[repr(C)]
+#[derive(Clone, Copy, KernelArg)]
+pub struct Norm {
+    /// Who adds up.
+    pub team: Team,
+    /// Rows of this PE's part of the sum.
+    pub x: SymSlice<Bf16x8>,
+    /// Rows to add, the same on every PE; they take the sum.
+    pub residual: SymSlice<Bf16x8>,
+    /// One row.
+    pub weight: Global<Bf16x8>,
+    /// Normalised rows.
+    pub out: Global<Bf16x8>,
+    /// How many rows.
+    pub tokens: u32,
+    /// Lines of a row, of eight numbers.
+    pub lines: u32,
+    /// One over the numbers of a row.
+    pub mean: f32,
+    /// Is added to the mean of the squares.
+    pub eps: f32,
+}

@@ -1,6 +1,6 @@
 //! Few tokens: a block for each sends its partial row to every other PE in packets and adds up what comes. It waits for
 //! nothing but the data: one flight.
-use crate::row::{self, Norm};
+use crate::{Norm, row};
 use shmem::bytemuck::cast;
 use shmem::packet::{self, Packet};
 use shmem::prelude::*;
@@ -26,17 +26,18 @@ pub fn by_packets(a: Norm, boxes: SymSlice<Packet<[u32; 3]>>, epochs: Global<u32
     let (me, n) = (a.team.my_pe(), a.team.n_pes());
     let mut t = Block.id();
     while t < a.tokens {
-        let (last, x, residual) = (epochs.load(t), a.x.chunk(t, a.lines), a.residual.chunk(t, a.lines));
+        let epoch = next(epochs.load(t));
+        let (x, residual) = (a.x.chunk(t, a.lines), a.residual.chunk(t, a.lines));
         let own: [Bf16x8; LINES] = row::load(a.lines, |i| x.load(i));
         let rest = row::load(a.lines, |i| residual.load(i));
-        let epoch = next(last);
-        let half = packet::half(boxes, epoch);
+        let (half, packets) = (packet::half(boxes, epoch), cast::<_, Packets>(own));
         let from = |pe: u32| half.chunk(t * n + pe, 4 * Block.size());
         for k in 1..n {
             let pe = if me + k < n { me + k } else { me + k - n };
-            packet::send_each::<4, _, _>(Block, from(me), cast::<_, Packets>(own), epoch, a.team.pe(pe));
+            packet::send_each(Block, from(me), packets, epoch, a.team.pe(pe));
         }
-        let mut sum = [[0f32; 8]; LINES];
+        let weight: [_; LINES] = row::load(a.lines, |i| a.weight.load(i));
+        let mut sum = [[0.0; 8]; LINES];
         row::add(&mut sum, &rest);
         for pe in 0..n {
             let part: [Bf16x8; LINES] = if pe == me {
@@ -49,7 +50,7 @@ pub fn by_packets(a: Norm, boxes: SymSlice<Packet<[u32; 3]>>, epochs: Global<u32
         let sum = sum.map(Bf16x8::from_f32);
         row::each::<LINES>(a.lines, |j, i| residual.store(i, sum[j]));
         // All threads meet here: who sends the next epoch does so after everyone has received this one.
-        row::norm(&a, t, &sum);
+        row::norm(&a, t, &sum, |j, _| weight[j]);
         if Block.leader() {
             epochs.store(t, epoch);
         }

@@ -1,30 +1,7 @@
 //! One row in the registers of a block: each thread holds `L` lines of eight numbers.
+use crate::Norm;
 use shmem::prelude::*;
 use shmem::vector::Bf16x8;
-
-/// What the kernels work on. Rows are of tokens.
-#[repr(C)]
-#[derive(Clone, Copy, KernelArg)]
-pub struct Norm {
-    /// Who adds up.
-    pub team: Team,
-    /// Rows of this PE's part of the sum.
-    pub x: SymSlice<Bf16x8>,
-    /// Rows to add, the same on every PE; they take the sum.
-    pub residual: SymSlice<Bf16x8>,
-    /// One row.
-    pub weight: Global<Bf16x8>,
-    /// Normalised rows.
-    pub out: Global<Bf16x8>,
-    /// How many rows.
-    pub tokens: u32,
-    /// Lines of a row.
-    pub lines: u32,
-    /// One over the numbers of a row.
-    pub mean: f32,
-    /// Is added to the mean of the squares.
-    pub eps: f32,
-}
 
 /// Calls `line(j, i)` for this thread's lines: the j-th of its own is line i of the row.
 #[inline(always)]
@@ -56,9 +33,9 @@ pub fn add<const L: usize>(sum: &mut [[f32; 8]; L], part: &[Bf16x8; L]) {
     }
 }
 
-/// Normalises row t and stores it. All threads of the block call it, and meet.
+/// Normalises row t and stores it; `weight` has the arguments of [`each`]. The block meets.
 #[inline(always)]
-pub fn norm<const L: usize>(a: &Norm, t: u32, row: &[Bf16x8; L]) {
+pub fn norm<const L: usize>(a: &Norm, t: u32, row: &[Bf16x8; L], weight: impl Fn(usize, u32) -> Bf16x8) {
     let mut squares = 0.0;
     for j in 0..L {
         let s = row[j].f32();
@@ -69,7 +46,7 @@ pub fn norm<const L: usize>(a: &Norm, t: u32, row: &[Bf16x8; L]) {
     let scale = Block.sum(squares).mul_add(a.mean, a.eps).fast_rsqrt();
     let out = a.out.chunk(t, a.lines);
     each::<L>(a.lines, |j, i| {
-        let (mut s, w) = (row[j].f32(), a.weight.load(i).f32());
+        let (mut s, w) = (row[j].f32(), weight(j, i).f32());
         for k in 0..8 {
             s[k] *= scale * w[k];
         }
