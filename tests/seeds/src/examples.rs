@@ -3,16 +3,18 @@
 use crate::Check;
 use anyhow::ensure;
 use block_put::{put_by_blocks, put_staged};
+use fused_norm::Algorithm;
 use ring::ring;
 use shmem_host::{Pe, collective_launch};
 use simple_shift::simple_shift;
 
-pub(crate) const PROGRAMS: [(&str, &[u32], Check); 5] = [
+pub(crate) const PROGRAMS: [(&str, &[u32], Check); 6] = [
     ("examples/simple-shift", &[2, 3, 4, 1], shift),
     ("examples/ring", &[2, 3, 4, 1], rounds),
     ("examples/block-put", &[2, 3, 1], puts),
     ("examples/moe", &[2, 3, 1], tokens),
     ("examples/halo-jacobi", &[2, 3, 1], rows),
+    ("examples/fused-norm", &[2, 3, 4, 1], norms),
 ];
 
 fn tokens(pe: &Pe) -> anyhow::Result<()> {
@@ -97,4 +99,15 @@ fn puts(pe: &Pe) -> anyhow::Result<()> {
         pe.barrier_all()?;
     }
     Ok(())
+}
+
+fn norms(pe: &Pe) -> anyhow::Result<()> {
+    for by in [Algorithm::Packets, Algorithm::OneShot, Algorithm::TwoShot] {
+        fused_norm::reference::check(pe, 72, &[2, 1], Some(by), 1)?;
+    }
+    Ok(())
+}
+
+pub(crate) fn gups(pe: &Pe) -> anyhow::Result<()> {
+    gups::check::check(pe, (2, 32), 32)
 }

@@ -92,10 +92,14 @@ pub fn programs() -> Vec<Program> {
         load_store: true,
         ..named(("paper/hash", &[2, 3, 1], paper::hash::check_small))
     };
+    let gups = Program {
+        load_store: true,
+        ..named(("examples/gups", &[2, 3, 4, 1], examples::gups))
+    };
     let mut all: Vec<_> = examples::PROGRAMS.into_iter().map(named).collect();
     all.extend(perf::PROGRAMS.into_iter().map(named));
     all.extend(papers.into_iter().map(named));
-    all.push(hash);
+    all.extend([hash, gups]);
     all.extend(cases);
     all
 }
