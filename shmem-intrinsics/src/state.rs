@@ -4,7 +4,6 @@
 //! before the first launch. A module also carries [`LAYOUT`] under [`LAYOUT_SYMBOL`]: the host compares it before it
 //! writes anything, so PTX built against another layout is an error and not a crash.
 
-
 /// The most PEs a world may have: the peer table lies in constant memory (8 KiB of its 64).
 pub const MAX_PES: usize = 1024;
 /// Barriers and syncs of the world that may be in flight at once; each uses one slot.
