@@ -78,6 +78,12 @@ impl Post {
         }
     }
 
+    /// Whether it has a completion of its own.
+    #[inline(always)]
+    pub const fn completes(self) -> bool {
+        self.flags & flags::COMPLETION != 0
+    }
+
     #[inline(always)]
     const fn control(self, opcode: Opcode, modifier: u8, units: u8) -> Control {
         Control::new(self.index, opcode, modifier, self.qp, units, self.flags)

@@ -61,7 +61,7 @@ impl Index {
 }
 
 /// Blocks of a send queue, or entries of a completion queue: a power of two.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct QueueSize(u8);
 
 impl QueueSize {

@@ -30,7 +30,7 @@ pub struct Remote {
 }
 
 /// Number of a queue pair: 24 bits.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Default)]
 pub struct QueuePair(u32);
 
 impl QueuePair {
@@ -55,6 +55,8 @@ pub struct Length(u32);
 impl Length {
     /// What one message of a reliable queue pair carries.
     pub const MAX: u32 = 1 << 30;
+    /// One byte.
+    pub const MIN: Self = Self(1);
 
     /// None for 0 bytes, and for more than [`Length::MAX`].
     ///

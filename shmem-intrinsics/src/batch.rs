@@ -58,7 +58,8 @@ impl<'a, G: Tile> Batch<'a, G> {
     #[inline(always)]
     #[track_caller]
     pub fn put<T: Pod, S: Source<T, G> + 'a>(&self, dst: SymSlice<T>, src: S, to: impl Target) {
-        rma::put_nbi(self.tile, dst, src, Via::new(to, self.ctx));
+        // The batch's flush or quiet tells the adapter of all of them.
+        rma::put_nbi(self.tile, dst, src, Via::new(to, self.ctx | context::DEFERRED));
     }
 
     /// The sources may be written again: the next batch, which borrows none of them. All members of the tile call it.

@@ -65,7 +65,19 @@ unsafe impl<T: Pod, G: Tile, F: Fn(u32) -> T + Copy> Source<T, G> for Computed<T
     }
     #[inline(always)]
     #[track_caller]
-    fn __put_signal(self, tile: G, dst: u64, _: Extent, action: impl Action, to: Peer) {
+    fn __put_signal(self, tile: G, dst: u64, _: Extent, action: impl Action, to: Peer, _: bool) {
         arch::put_computed_signal(tile, dst, self.stage, self.element, action, to);
     }
+}
+
+/// The elements are placed in the stage, for a put of it: as a network needs them.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn fill<T: Pod, G: Tile>(tile: G, stage: SymSlice<T>, element: impl Fn(u32) -> T) -> (Span, Extent) {
+    let n = stage.len() as u32;
+    for i in tile.strided(n) {
+        stage.store(i, element(i));
+    }
+    tile.sync();
+    (Source::<T, G>::__span(stage), Extent::of::<T>(stage.len()))
 }

@@ -24,10 +24,36 @@ use core::marker::PhantomData;
 /// The number of the context that calls use which name none.
 pub(crate) const DEFAULT: u32 = 0;
 /// The context of what bulk engines haven't completed yet: only they can.
-pub(crate) const BULK: u32 = u32::MAX;
+pub(crate) const BULK: u32 = !(PRIVATE | DEFERRED);
+
+/// In a context's number: one thread uses it.
+const PRIVATE: u32 = 1 << 31;
+/// In the number that an operation takes along: the adapter need not be told of it yet.
+pub(crate) const DEFERRED: u32 = 1 << 30;
+
+/// What a context's number says besides.
+#[derive(Clone, Copy)]
+pub(crate) struct Mode {
+    pub(crate) private: bool,
+    pub(crate) deferred: bool,
+}
+
+/// The parts of the number that an operation takes along.
+#[inline(always)]
+pub(crate) fn number_of(ctx: u32) -> (Mode, u32) {
+    let mode = Mode {
+        private: ctx & PRIVATE != 0,
+        deferred: ctx & DEFERRED != 0,
+    };
+    (mode, ctx & !(PRIVATE | DEFERRED))
+}
 
 /// Who uses a context at the same time: [`Private`], [`BlockShared`] or [`GridShared`].
-pub trait Sharing: Copy + 'static {}
+pub trait Sharing: Copy + 'static {
+    /// In the number of such a context.
+    #[doc(hidden)]
+    const __MARK: u32 = 0;
+}
 
 /// One thread: the context needs no locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +65,9 @@ pub struct BlockShared;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GridShared;
 
-impl Sharing for Private {}
+impl Sharing for Private {
+    const __MARK: u32 = PRIVATE;
+}
 impl Sharing for BlockShared {}
 impl Sharing for GridShared {}
 
@@ -249,6 +277,7 @@ impl<S: Sharing> CtxSet<S> {
     pub fn get(self, i: impl Index) -> Ctx<S> {
         let (i, count) = (i.index(), u64::from(self.count));
         check(i < count, FaultKind::Index, i, count);
-        Ctx::new(self.first + i as u32)
+        // Numbers are below the marks: the host gives out no others.
+        Ctx::new((self.first + i as u32) & !DEFERRED | S::__MARK)
     }
 }

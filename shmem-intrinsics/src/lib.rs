@@ -29,6 +29,7 @@
 //! | [`mbarrier`] | barriers in shared memory, arrived at and waited for apart | CUDA `cuda::barrier` |
 //! | [`print`](mod@print) | [`gpu_println!`] | CUDA `printf` |
 //! | [`math`], [`vector`], [`time`] | float functions, vectors and halves, clocks | CUDA |
+//! | `network` | calls as work queue entries of a network adapter | IBGDA |
 //! | [`timeline`] | records of calls on a GPU, for a timeline | |
 //! | [`fault`], [`state`] | what happens on an error; what a kernel knows of its PE | |
 //!
@@ -73,6 +74,7 @@ mod kernel;
 pub mod math;
 pub mod mbarrier;
 pub mod membership;
+mod network;
 pub mod order;
 pub mod packet;
 pub mod print;

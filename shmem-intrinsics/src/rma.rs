@@ -46,8 +46,8 @@ pub unsafe trait Source<T: Pod, G: Tile>: Copy {
     #[doc(hidden)]
     #[inline(always)]
     #[track_caller]
-    fn __put_signal(self, tile: G, dst: u64, extent: Extent, action: impl Action, to: Peer) {
-        arch::put_signal(tile, dst, self.__span(), extent, action, to);
+    fn __put_signal(self, tile: G, dst: u64, extent: Extent, action: impl Action, to: Peer, blocking: bool) {
+        arch::put_signal(tile, dst, self.__span(), extent, action, to, blocking);
     }
 }
 
@@ -234,7 +234,7 @@ pub fn put_signal_nbi<G: Tile, T: Pod>(
     to: impl Target,
 ) {
     let (extent, peer) = prepare(dst, src, to);
-    src.__put_signal(tile, dst.offset(), extent, action, peer);
+    src.__put_signal(tile, dst.offset(), extent, action, peer, false);
 }
 
 /// As [`put`], then applies `action` at `to`: whoever observes the signal also observes the data. Nothing is promised for
@@ -265,7 +265,7 @@ pub fn put_signal<G: Tile, T: Pod>(
     to: impl Target,
 ) {
     let (extent, peer) = prepare(dst, src, to);
-    src.__put_signal(tile, dst.offset(), extent, action, peer);
+    src.__put_signal(tile, dst.offset(), extent, action, peer, true);
 }
 
 #[inline(always)]

@@ -73,7 +73,6 @@ pub struct Extent {
     /// Bytes of one element: each is written by one access of that size, up to 8.
     pub(crate) element: u32,
     /// Both sides are aligned to this.
-    #[cfg_attr(not(target_arch = "nvptx64"), expect(dead_code, reason = "the host copies by bytes"))]
     pub(crate) align: u32,
 }
 

@@ -4,6 +4,7 @@ use super::{from_bits, to_bits};
 use crate::arch::{Order, Place, Target};
 use crate::atomic::{AtomicAdd, Sum};
 use crate::hook::{self, Access, Atomic, AtomicOp, current};
+use crate::network;
 use core::panic::Location;
 
 /// What a place is made of.
@@ -53,6 +54,19 @@ unsafe fn access<T: AtomicAdd>(target: Target, order: Order, op: AtomicOp, value
                 strength: order.into(),
             };
             machine.atomic(access, &atomic(scope), at)
+        }
+        Target::At { offset, to } if network::carries(to.pe) => {
+            let op = match op {
+                AtomicOp::Fetch => network::Op::Fetch,
+                AtomicOp::Set => network::Op::Set,
+                AtomicOp::Swap => network::Op::Swap,
+                AtomicOp::CompareSwap => network::Op::CompareSwap,
+                AtomicOp::And => network::Op::And,
+                AtomicOp::Or => network::Op::Or,
+                AtomicOp::Xor => network::Op::Xor,
+                _ => network::Op::Add,
+            };
+            return network::access(op, (offset, to), values[0], values[1], fetches);
         }
         Target::At { offset, to } => {
             machine.atomic_at(offset, bytes, to, order.into(), &atomic(hook::Scope::System), at)

@@ -83,7 +83,7 @@ pub(crate) fn bulk_put_signal<G: Tile, A: Action>(
     to: Peer,
 ) {
     mark(tile, ring);
-    super::put_signal(tile, dst, src, extent, action, to);
+    super::put_signal(tile, dst, src, extent, action, to, true);
 }
 
 #[track_caller]

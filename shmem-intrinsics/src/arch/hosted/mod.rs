@@ -13,6 +13,7 @@ use crate::context;
 use crate::fault::FaultKind;
 pub(crate) use crate::hook::Watch;
 use crate::hook::{self, Access, At, SignalOp, SignalUpdate, Transfer, current};
+use crate::network;
 use crate::signal::Action;
 use crate::state::{DeviceState, FaultRecord};
 use crate::team::Peer;
@@ -188,6 +189,10 @@ pub(crate) unsafe fn store<T: Pod>(address: u64, value: T, space: Space, strengt
 #[track_caller]
 pub(crate) unsafe fn store_remote<T: Pod>(offset: u64, value: T, to: Peer) {
     const { crate::slice::assert_element::<T>() };
+    if network::carries(to.pe) {
+        // SAFETY: the caller's promise.
+        return unsafe { network::store(offset, value, to) };
+    }
     current()
         .machine
         .p(offset, to_bits(value), size_of::<T>() as u32, to, Location::caller());
@@ -198,6 +203,10 @@ pub(crate) unsafe fn store_remote<T: Pod>(offset: u64, value: T, to: Peer) {
 #[track_caller]
 pub(crate) unsafe fn load_remote<T: Pod>(offset: u64, from: Peer) -> T {
     const { crate::slice::assert_element::<T>() };
+    if network::carries(from.pe) {
+        // SAFETY: the caller's promise.
+        return unsafe { network::load(offset, from) };
+    }
     from_bits(
         current()
             .machine
@@ -216,7 +225,10 @@ fn transfer<G: Tile>(tile: G, remote: u64, local: Span, extent: Extent, peer: Pe
         local_space: local.space.into(),
         bytes: extent.bytes,
         element: extent.element,
-        peer,
+        peer: Peer {
+            ctx: peer.ctx & !context::DEFERRED,
+            ..peer
+        },
         blocking: true,
         signal: None,
     }
@@ -224,6 +236,9 @@ fn transfer<G: Tile>(tile: G, remote: u64, local: Span, extent: Extent, peer: Pe
 
 #[track_caller]
 pub(crate) fn put<G: Tile>(tile: G, dst: u64, src: Span, extent: Extent, to: Peer, blocking: bool) {
+    if network::carries(to.pe) {
+        return network::put(tile, dst, src, extent, to, blocking);
+    }
     let transfer = Transfer {
         blocking,
         ..transfer(tile, dst, src, extent, to)
@@ -233,6 +248,9 @@ pub(crate) fn put<G: Tile>(tile: G, dst: u64, src: Span, extent: Extent, to: Pee
 
 #[track_caller]
 pub(crate) fn get<G: Tile>(tile: G, dst: Span, src: u64, extent: Extent, from: Peer, blocking: bool) {
+    if network::carries(from.pe) {
+        return network::get(tile, dst, src, extent, from, blocking);
+    }
     let transfer = Transfer {
         blocking,
         ..transfer(tile, src, dst, extent, from)
@@ -249,7 +267,18 @@ fn update<A: Action>(action: A) -> SignalUpdate {
 }
 
 #[track_caller]
-pub(crate) fn put_signal<G: Tile, A: Action>(tile: G, dst: u64, src: Span, extent: Extent, action: A, to: Peer) {
+pub(crate) fn put_signal<G: Tile, A: Action>(
+    tile: G,
+    dst: u64,
+    src: Span,
+    extent: Extent,
+    action: A,
+    to: Peer,
+    blocking: bool,
+) {
+    if network::carries(to.pe) {
+        return network::put_signal(tile, dst, src, extent, action, to, blocking);
+    }
     let transfer = Transfer {
         signal: Some(update(action)),
         ..transfer(tile, dst, src, extent, to)
@@ -259,11 +288,17 @@ pub(crate) fn put_signal<G: Tile, A: Action>(tile: G, dst: u64, src: Span, exten
 
 #[track_caller]
 pub(crate) fn signal<A: Action>(action: A, to: Peer) {
+    if network::carries(to.pe) {
+        return network::signal(action, to);
+    }
     current().machine.signal(update(action), to, false, Location::caller());
 }
 
 #[track_caller]
 pub(crate) fn signal_relaxed<A: Action>(action: A, to: Peer) {
+    if network::carries(to.pe) {
+        return network::signal(action, to);
+    }
     current().machine.signal(update(action), to, true, Location::caller());
 }
 
@@ -275,11 +310,32 @@ pub(crate) fn fence<G: Tile>(tile: G, ctx: u32) {
 #[track_caller]
 pub(crate) fn quiet<G: Tile>(tile: G, ctx: u32) {
     current().machine.quiet(tile.group(), ctx, Location::caller());
+    acknowledged(tile, ctx);
 }
 
 #[track_caller]
 pub(crate) fn flush<G: Tile>(tile: G, ctx: u32) {
     current().machine.flush(tile.group(), ctx, Location::caller());
+    acknowledged(tile, ctx);
+}
+
+/// What the network carries of the context is acknowledged.
+#[track_caller]
+fn acknowledged<G: Tile>(tile: G, ctx: u32) {
+    if network::present() {
+        network::quiet::<G, false>(tile, ctx);
+        tile.sync();
+    }
+}
+
+/// Emulated adapters are always there to be asked.
+pub(crate) const HAS_NETWORK: bool = true;
+
+/// # Safety
+/// The address is that of an adapter's register.
+#[track_caller]
+pub(crate) unsafe fn store_register(address: u64, value: u64) {
+    current().machine.ring(address, value, Location::caller());
 }
 
 #[track_caller]
@@ -287,6 +343,10 @@ pub(crate) fn arrive<G: Tile, const QUIET: bool>(tile: G, _n: u32) {
     tile.sync();
     if QUIET {
         quiet(Thread, context::DEFAULT);
+        if network::present() {
+            network::quiet::<G, true>(tile, context::DEFAULT);
+            tile.sync();
+        }
     }
 }
 
@@ -294,14 +354,18 @@ pub(crate) fn arrive<G: Tile, const QUIET: bool>(tile: G, _n: u32) {
 /// The offset is that of a live word on PE `pe`, which exists.
 #[track_caller]
 pub(crate) unsafe fn tell<const QUIET: bool>(offset: u64, value: u64, pe: u32) {
+    let to = Peer {
+        pe,
+        ctx: context::DEFAULT,
+    };
+    if network::carries(pe) {
+        // SAFETY: the caller's promise.
+        return unsafe { network::store(offset, value, to) };
+    }
     let update = SignalUpdate {
         offset,
         op: SignalOp::Set,
         value,
-    };
-    let to = Peer {
-        pe,
-        ctx: context::DEFAULT,
     };
     current().machine.signal(update, to, QUIET, Location::caller());
 }

@@ -2,13 +2,19 @@
 
 use super::{Space, Strength, load};
 use crate::hook::current;
+use crate::network;
 use crate::team::Peer;
+use crate::vector::U64x2;
 use core::panic::Location;
 
 /// # Safety
 /// The offset is that of a live word of 8 bytes on the peer, which exists.
 #[track_caller]
 pub(crate) unsafe fn store_packet(offset: u64, word: u64, to: Peer) {
+    if network::carries(to.pe) {
+        // SAFETY: the caller's promise.
+        return unsafe { network::store(offset, word, to) };
+    }
     current().machine.packet(offset, word.into(), 8, to, Location::caller());
 }
 
@@ -40,6 +46,10 @@ pub(crate) unsafe fn load_packet_pair(address: u64) -> [u64; 2] {
 /// As [`store_packet_pair`].
 #[track_caller]
 pub(crate) unsafe fn store_packet_whole(offset: u64, words: [u64; 2], to: Peer) {
+    if network::carries(to.pe) {
+        // SAFETY: the caller's promise.
+        return unsafe { network::store(offset, U64x2(words), to) };
+    }
     let value = u128::from(words[0]) | u128::from(words[1]) << 64;
     current().machine.packet(offset, value, 16, to, Location::caller());
 }
@@ -49,6 +59,6 @@ pub(crate) unsafe fn store_packet_whole(offset: u64, words: [u64; 2], to: Peer) 
 #[track_caller]
 pub(crate) unsafe fn load_packet_whole(address: u64) -> [u64; 2] {
     // SAFETY: the caller's promise; the element is 16 bytes and aligned to them.
-    let crate::vector::U64x2(words) = unsafe { load(address, Space::Symmetric, Strength::Relaxed) };
+    let U64x2(words) = unsafe { load(address, Space::Symmetric, Strength::Relaxed) };
     words
 }

@@ -14,6 +14,8 @@ use super::memory::bits;
 use super::registers::peer_base;
 use crate::arch::{Order, Place, Target};
 use crate::atomic::{AtomicAdd, Sum};
+use crate::network;
+use crate::team::Peer;
 use core::arch::asm;
 
 #[inline(always)]
@@ -21,6 +23,15 @@ fn resolve(target: Target) -> (u64, Place) {
     match target {
         Target::At { offset, to } => (peer_base(to.pe) + offset, Place::Peer),
         Target::Here { address, place } => (address, place),
+    }
+}
+
+/// The word's place, where the network carries atomics on it.
+#[inline(always)]
+fn carried(target: Target) -> Option<(u64, Peer)> {
+    match target {
+        Target::At { offset, to } if network::carries(to.pe) => Some((offset, to)),
+        _ => None,
     }
 }
 
@@ -111,6 +122,9 @@ macro_rules! red {
 #[inline(always)]
 #[cfg_attr(shmem_timeline, track_caller)]
 pub(crate) unsafe fn load<T: AtomicAdd>(target: Target, order: Order) -> T {
+    if let Some(at) = carried(target) {
+        return network::access(network::Op::Fetch, at, T::zeroed(), T::zeroed(), true);
+    }
     let (a, place) = resolve(target);
     record!(target, T);
     // SAFETY: the caller's promise.
@@ -131,6 +145,10 @@ pub(crate) unsafe fn load<T: AtomicAdd>(target: Target, order: Order) -> T {
 #[inline(always)]
 #[cfg_attr(shmem_timeline, track_caller)]
 pub(crate) unsafe fn store<T: AtomicAdd>(target: Target, value: T, order: Order) {
+    if let Some(at) = carried(target) {
+        network::access(network::Op::Set, at, value, T::zeroed(), false);
+        return;
+    }
     let (a, place) = resolve(target);
     record!(target, T);
     // SAFETY: the caller's promise.
@@ -156,6 +174,9 @@ pub(crate) unsafe fn store<T: AtomicAdd>(target: Target, value: T, order: Order)
 #[inline(always)]
 #[cfg_attr(shmem_timeline, track_caller)]
 pub(crate) unsafe fn compare_swap<T: AtomicAdd>(target: Target, expected: T, value: T, order: Order) -> T {
+    if let Some(at) = carried(target) {
+        return network::access(network::Op::CompareSwap, at, value, expected, true);
+    }
     let (a, place) = resolve(target);
     record!(target, T);
     // SAFETY: the caller's promise.
@@ -177,14 +198,17 @@ unsafe fn cas_u32(a: u64, place: Place, c: u32, v: u32, order: Order) -> u32 {
     unsafe { ordered!(place, order, cas, ".cas.b32", reg32, a, c, v) }
 }
 
-macro_rules! bitwise { ($($name:ident $without:ident: $b32:literal $b64:literal;)*) => { $(
+macro_rules! bitwise { ($($op:ident $name:ident $without:ident: $b32:literal $b64:literal;)*) => { $(
     /// # Safety
     /// The target is a live word.
     #[inline(always)]
     #[cfg_attr(shmem_timeline, track_caller)]
     pub(crate) unsafe fn $name<T: AtomicAdd>(target: Target, value: T, order: Order) -> T {
+        if let Some(at) = carried(target) {
+            return network::access(network::Op::$op, at, value, T::zeroed(), true);
+        }
         let (a, place) = resolve(target);
-    record!(target, T);
+        record!(target, T);
         // SAFETY: the caller's promise.
         unsafe {
             if size_of::<T>() == 4 {
@@ -204,8 +228,12 @@ macro_rules! bitwise { ($($name:ident $without:ident: $b32:literal $b64:literal;
     #[inline(always)]
     #[cfg_attr(shmem_timeline, track_caller)]
     pub(crate) unsafe fn $without<T: AtomicAdd>(target: Target, value: T, order: Order) {
+        if let Some(at) = carried(target) {
+            network::access(network::Op::$op, at, value, T::zeroed(), false);
+            return;
+        }
         let (a, place) = resolve(target);
-    record!(target, T);
+        record!(target, T);
         // SAFETY: the caller's promise.
         unsafe {
             if size_of::<T>() == 4 {
@@ -225,9 +253,9 @@ macro_rules! bitwise { ($($name:ident $without:ident: $b32:literal $b64:literal;
     }
 )* } }
 bitwise! {
-    fetch_and and: ".and.b32" ".and.b64";
-    fetch_or or: ".or.b32" ".or.b64";
-    fetch_xor xor: ".xor.b32" ".xor.b64";
+    And fetch_and and: ".and.b32" ".and.b64";
+    Or fetch_or or: ".or.b32" ".or.b64";
+    Xor fetch_xor xor: ".xor.b32" ".xor.b64";
 }
 
 /// # Safety
@@ -235,6 +263,9 @@ bitwise! {
 #[inline(always)]
 #[cfg_attr(shmem_timeline, track_caller)]
 pub(crate) unsafe fn swap<T: AtomicAdd>(target: Target, value: T, order: Order) -> T {
+    if let Some(at) = carried(target) {
+        return network::access(network::Op::Swap, at, value, T::zeroed(), true);
+    }
     let (a, place) = resolve(target);
     record!(target, T);
     // SAFETY: the caller's promise.
@@ -254,6 +285,9 @@ pub(crate) unsafe fn swap<T: AtomicAdd>(target: Target, value: T, order: Order) 
 #[inline(always)]
 #[cfg_attr(shmem_timeline, track_caller)]
 pub(crate) unsafe fn fetch_add<T: AtomicAdd>(target: Target, value: T, order: Order) -> T {
+    if let Some(at) = carried(target) {
+        return network::access(network::Op::Add, at, value, T::zeroed(), true);
+    }
     let (a, place) = resolve(target);
     record!(target, T);
     // SAFETY: the caller's promise.
@@ -283,6 +317,10 @@ pub(crate) unsafe fn fetch_add<T: AtomicAdd>(target: Target, value: T, order: Or
 #[inline(always)]
 #[cfg_attr(shmem_timeline, track_caller)]
 pub(crate) unsafe fn add<T: AtomicAdd>(target: Target, value: T, order: Order) {
+    if let Some(at) = carried(target) {
+        network::access(network::Op::Add, at, value, T::zeroed(), false);
+        return;
+    }
     let (a, place) = resolve(target);
     record!(target, T);
     // SAFETY: the caller's promise.

@@ -16,6 +16,7 @@ use super::{mbarrier_init, mbarrier_invalidate, mbarrier_test_parity};
 use crate::arch::{Extent, Space, Span};
 use crate::bulk::Ring;
 use crate::context;
+use crate::network;
 use crate::signal::Action;
 use crate::team::Peer;
 use crate::tile::Tile;
@@ -263,6 +264,9 @@ pub(crate) fn bulk_put<G: Tile>(
     blocking: bool,
 ) {
     span!(tile, Put, to.pe, extent.bytes);
+    if network::carries(to.pe) {
+        return network::put(tile, dst, src, extent, to, blocking);
+    }
     transfer::<G, true>(tile, ring, peer_base(to.pe) + dst, src, extent, !blocking);
     if blocking {
         complete(tile);
@@ -282,6 +286,9 @@ pub(crate) fn bulk_put_signal<G: Tile, A: Action>(
     to: Peer,
 ) {
     span!(tile, PutSignal, to.pe, extent.bytes);
+    if network::carries(to.pe) {
+        return network::put_signal(tile, dst, src, extent, action, to, true);
+    }
     let alone = transfer::<G, true>(tile, ring, peer_base(to.pe) + dst, src, extent, false);
     complete(tile);
     // The other members' stores, if there are any, come before the leader's release.
@@ -300,6 +307,9 @@ pub(crate) fn bulk_put_signal<G: Tile, A: Action>(
 #[track_caller]
 pub(crate) fn bulk_get<G: Tile>(tile: G, ring: &mut Ring, dst: Span, src: u64, extent: Extent, from: Peer) {
     span!(tile, Get, from.pe, extent.bytes);
+    if network::carries(from.pe) {
+        return network::get(tile, dst, src, extent, from, true);
+    }
     transfer::<G, false>(tile, ring, peer_base(from.pe) + src, dst, extent, false);
     complete(tile);
     // The other members may have older lines of it in the L1 cache.
@@ -312,11 +322,10 @@ pub(crate) fn bulk_get<G: Tile>(tile: G, ring: &mut Ring, dst: Span, src: u64, e
 #[inline(always)]
 #[track_caller]
 pub(crate) fn bulk_flush<G: Tile>(tile: G, _: &Ring) {
-    span!(tile, Flush);
     if has_bulk() && tile.leader() {
         wait_read::<0>();
     }
-    tile.sync();
+    nvlink::flush(tile, context::BULK);
 }
 
 #[inline(always)]

@@ -1,6 +1,8 @@
 //! put of computed elements: each goes from registers to the peer.
 
 use super::nvlink::{signal, store_remote};
+use crate::computed::fill;
+use crate::network;
 use crate::signal::Action;
 use crate::team::Peer;
 use crate::tile::Tile;
@@ -20,6 +22,10 @@ pub(crate) fn put_computed<T: Pod, G: Tile>(
     blocking: bool,
 ) {
     span!(tile, Put, to.pe, stage.len() * size_of::<T>() as u64);
+    if network::carries(to.pe) {
+        let (span, extent) = fill(tile, stage, element);
+        return network::put(tile, dst, span, extent, to, blocking);
+    }
     send(tile, dst, stage, element, to);
     if blocking {
         tile.sync();
@@ -38,6 +44,10 @@ pub(crate) fn put_computed_signal<T: Pod, G: Tile>(
     to: Peer,
 ) {
     span!(tile, PutSignal, to.pe, stage.len() * size_of::<T>() as u64);
+    if network::carries(to.pe) {
+        let (span, extent) = fill(tile, stage, element);
+        return network::put_signal(tile, dst, span, extent, action, to, true);
+    }
     send(tile, dst, stage, element, to);
     tile.sync();
     if tile.leader() {

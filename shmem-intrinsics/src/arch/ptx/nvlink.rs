@@ -6,7 +6,9 @@ use super::memory::{bits, load_by_size, store_by_size};
 use super::registers::{globaltimer, heap_base, peer_base, time_limit_ns};
 use crate::Pod;
 use crate::arch::{Extent, Space, Span, Strength};
+use crate::context;
 use crate::fault::{FaultKind, fault};
+use crate::network;
 use crate::signal::Action;
 use crate::slice::assert_element;
 use crate::state::SystemArea;
@@ -26,6 +28,10 @@ use core::panic::Location;
 pub(crate) unsafe fn store_remote<T: Pod>(offset: u64, value: T, to: Peer) {
     const { assert_element::<T>() };
     span!(Thread, P, to.pe, size_of::<T>() as u64);
+    if network::carries(to.pe) {
+        // SAFETY: the caller's promise.
+        return unsafe { network::store(offset, value, to) };
+    }
     // SAFETY: the caller's promise; the heap of every PE is mapped.
     unsafe { store_by_size!(".relaxed.sys.global", peer_base(to.pe) + offset, value, T) }
 }
@@ -37,6 +43,10 @@ pub(crate) unsafe fn store_remote<T: Pod>(offset: u64, value: T, to: Peer) {
 pub(crate) unsafe fn load_remote<T: Pod>(offset: u64, from: Peer) -> T {
     const { assert_element::<T>() };
     span!(Thread, G, from.pe, size_of::<T>() as u64);
+    if network::carries(from.pe) {
+        // SAFETY: the caller's promise.
+        return unsafe { network::load(offset, from) };
+    }
     // SAFETY: the caller's promise; the heap of every PE is mapped.
     unsafe { load_by_size!(".relaxed.sys.global", peer_base(from.pe) + offset, T) }
 }
@@ -45,6 +55,9 @@ pub(crate) unsafe fn load_remote<T: Pod>(offset: u64, from: Peer) -> T {
 #[track_caller]
 pub(crate) fn put<G: Tile>(tile: G, dst: u64, src: Span, extent: Extent, to: Peer, blocking: bool) {
     span!(tile, Put, to.pe, extent.bytes);
+    if network::carries(to.pe) {
+        return network::put(tile, dst, src, extent, to, blocking);
+    }
     copy::<G, true>(tile, peer_base(to.pe) + dst, src, extent, !blocking);
     if blocking {
         tile.sync();
@@ -56,6 +69,9 @@ pub(crate) fn put<G: Tile>(tile: G, dst: u64, src: Span, extent: Extent, to: Pee
 #[track_caller]
 pub(crate) fn get<G: Tile>(tile: G, dst: Span, src: u64, extent: Extent, from: Peer, blocking: bool) {
     span!(tile, Get, from.pe, extent.bytes);
+    if network::carries(from.pe) {
+        return network::get(tile, dst, src, extent, from, blocking);
+    }
     copy::<G, false>(tile, peer_base(from.pe) + src, dst, extent, !blocking);
     if blocking {
         tile.sync();
@@ -65,8 +81,19 @@ pub(crate) fn get<G: Tile>(tile: G, dst: Span, src: u64, extent: Extent, from: P
 /// The leader's release covers the other members' stores: the tile's sync comes before it, and release is cumulative.
 #[inline(always)]
 #[track_caller]
-pub(crate) fn put_signal<G: Tile, A: Action>(tile: G, dst: u64, src: Span, extent: Extent, action: A, to: Peer) {
+pub(crate) fn put_signal<G: Tile, A: Action>(
+    tile: G,
+    dst: u64,
+    src: Span,
+    extent: Extent,
+    action: A,
+    to: Peer,
+    blocking: bool,
+) {
     span!(tile, PutSignal, to.pe, extent.bytes);
+    if network::carries(to.pe) {
+        return network::put_signal(tile, dst, src, extent, action, to, blocking);
+    }
     copy::<G, true>(tile, peer_base(to.pe) + dst, src, extent, false);
     tile.sync();
     if tile.leader() {
@@ -78,6 +105,9 @@ pub(crate) fn put_signal<G: Tile, A: Action>(tile: G, dst: u64, src: Span, exten
 #[cfg_attr(shmem_timeline, track_caller)]
 pub(crate) fn signal<A: Action>(action: A, to: Peer) {
     span!(Thread, Signal, to.pe, 8);
+    if network::carries(to.pe) {
+        return network::signal(action, to);
+    }
     let (at, value) = (peer_base(to.pe) + action.__offset(), action.__value());
     // SAFETY: the action's word was found inside a live object, which every PE has.
     unsafe {
@@ -93,6 +123,9 @@ pub(crate) fn signal<A: Action>(action: A, to: Peer) {
 #[cfg_attr(shmem_timeline, track_caller)]
 pub(crate) fn signal_relaxed<A: Action>(action: A, to: Peer) {
     span!(Thread, Signal, to.pe, 8);
+    if network::carries(to.pe) {
+        return network::signal(action, to);
+    }
     let (at, value) = (peer_base(to.pe) + action.__offset(), action.__value());
     // SAFETY: as in `signal`.
     unsafe {
@@ -116,12 +149,15 @@ pub(crate) fn fence<G: Tile>(tile: G, _ctx: u32) {
 /// One sequentially consistent fence serves the tile: the syncs around it order every member's accesses with it.
 #[inline(always)]
 #[track_caller]
-pub(crate) fn quiet<G: Tile>(tile: G, _ctx: u32) {
+pub(crate) fn quiet<G: Tile>(tile: G, ctx: u32) {
     span!(tile, Quiet);
     tile.sync();
     if tile.leader() {
         // SAFETY: a fence.
         unsafe { asm!("fence.sc.sys;", options(nostack)) }
+    }
+    if network::present() {
+        network::quiet::<G, false>(tile, ctx);
     }
     tile.sync();
 }
@@ -135,6 +171,10 @@ pub(crate) fn arrive<G: Tile, const QUIET: bool>(tile: G, n: u32) {
         // SAFETY: a fence.
         unsafe { asm!("fence.sc.sys;", options(nostack)) }
     }
+    if QUIET && network::present() {
+        network::quiet::<G, true>(tile, context::DEFAULT);
+        tile.sync();
+    }
 }
 
 /// Sets a word at PE `pe` behind everything that the tile did before it arrived.
@@ -143,6 +183,14 @@ pub(crate) fn arrive<G: Tile, const QUIET: bool>(tile: G, n: u32) {
 /// The offset is that of a live word on PE `pe`, which exists.
 #[inline(always)]
 pub(crate) unsafe fn tell<const QUIET: bool>(offset: u64, value: u64, pe: u32) {
+    if network::carries(pe) {
+        let to = Peer {
+            pe,
+            ctx: context::DEFAULT,
+        };
+        // SAFETY: the caller's promise.
+        return unsafe { network::store(offset, value, to) };
+    }
     let at = peer_base(pe) + offset;
     // SAFETY: the caller's promise.
     unsafe {
@@ -158,9 +206,26 @@ pub(crate) unsafe fn tell<const QUIET: bool>(offset: u64, value: u64, pe: u32) {
 /// Every member has loaded its share before it issues the stores, so that the tile's sync is enough.
 #[inline(always)]
 #[track_caller]
-pub(crate) fn flush<G: Tile>(tile: G, _ctx: u32) {
+pub(crate) fn flush<G: Tile>(tile: G, ctx: u32) {
     span!(tile, Flush);
     tile.sync();
+    if network::present() {
+        network::quiet::<G, false>(tile, ctx);
+        tile.sync();
+    }
+}
+
+/// The image that the builder makes for Worlds whose PEs are not all reached by load and store.
+pub(crate) const HAS_NETWORK: bool = cfg!(shmem_network);
+
+/// # Safety
+/// The address is that of an adapter's register.
+#[inline(always)]
+pub(crate) unsafe fn store_register(address: u64, value: u64) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!("st.mmio.relaxed.sys.global.u64 [{a}], {v};", a = in(reg64) address, v = in(reg64) value, options(nostack));
+    }
 }
 
 /// What a wait looks at: a GPU reports only the value it saw last.

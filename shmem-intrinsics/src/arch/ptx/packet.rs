@@ -2,7 +2,9 @@
 
 use super::memory::{bits, load_by_size, store_by_size};
 use super::registers::peer_base;
+use crate::network;
 use crate::team::Peer;
+use crate::vector::U64x2;
 use core::arch::asm;
 
 /// # Safety
@@ -11,6 +13,10 @@ use core::arch::asm;
 #[cfg_attr(shmem_timeline, track_caller)]
 pub(crate) unsafe fn store_packet(offset: u64, word: u64, to: Peer) {
     span!(crate::Thread, P, to.pe, 8);
+    if network::carries(to.pe) {
+        // SAFETY: the caller's promise.
+        return unsafe { network::store(offset, word, to) };
+    }
     // SAFETY: the caller's promise; the heap of every PE is mapped.
     unsafe { store_by_size!(".relaxed.sys.global", peer_base(to.pe) + offset, word, u64) }
 }
@@ -23,6 +29,10 @@ pub(crate) unsafe fn store_packet(offset: u64, word: u64, to: Peer) {
 #[cfg_attr(shmem_timeline, track_caller)]
 pub(crate) unsafe fn store_packet_pair(offset: u64, words: [u64; 2], to: Peer) {
     span!(crate::Thread, P, to.pe, 16);
+    if network::carries(to.pe) {
+        // SAFETY: the caller's promise.
+        return unsafe { network::store(offset, U64x2(words), to) };
+    }
     // SAFETY: the caller's promise; the heap of every PE is mapped.
     unsafe { store_by_size!(".relaxed.sys.global", peer_base(to.pe) + offset, words, [u64; 2]) }
 }
@@ -43,6 +53,10 @@ pub(crate) unsafe fn load_packet_pair(address: u64) -> [u64; 2] {
 #[cfg_attr(shmem_timeline, track_caller)]
 pub(crate) unsafe fn store_packet_whole(offset: u64, words: [u64; 2], to: Peer) {
     span!(crate::Thread, P, to.pe, 16);
+    if network::carries(to.pe) {
+        // SAFETY: the caller's promise.
+        return unsafe { network::store(offset, U64x2(words), to) };
+    }
     // SAFETY: the caller's promise; the heap of every PE is mapped.
     unsafe {
         asm!(

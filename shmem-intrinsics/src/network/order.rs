@@ -1,0 +1,49 @@
+//! quiet. A fence needs no entry: a queue pair's target does everything in order, under keys that are strict.
+
+use super::carries;
+use super::place::remote;
+use super::queue::Queue;
+use crate::arch;
+use crate::team::Peer;
+use crate::tile::Tile;
+use shmem_mlx5::{Length, Opcode, entry};
+
+/// Everything of the context that was published is acknowledged; VISIBLE: and in the memory of its PE, for everybody there. The
+/// tile has synced before, and syncs after.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn quiet<G: Tile, const VISIBLE: bool>(tile: G, ctx: u32) {
+    let mut pe = tile.rank();
+    while pe < arch::n_pes() {
+        if carries(pe) {
+            drain::<VISIBLE>(Peer { pe, ctx });
+        }
+        pe += tile.size();
+    }
+}
+
+#[inline(never)]
+#[track_caller]
+fn drain<const VISIBLE: bool>(to: Peer) {
+    let queue = Queue::of(to);
+    let last = queue.last();
+    if last.is_nothing() {
+        return;
+    }
+    let (done, start) = queue.known(last);
+    let enough = !VISIBLE || last.opcode() == Opcode::Read as u8;
+    let start = if last.completes() && enough {
+        if done {
+            return;
+        }
+        start
+    } else if VISIBLE {
+        // A read pushes what was written before it into memory.
+        queue.post(true, |post| {
+            entry::read(post, remote(to.pe, 0), queue.nowhere(), Length::MIN)
+        })
+    } else {
+        queue.post(true, entry::nop)
+    };
+    queue.wait(start);
+}
