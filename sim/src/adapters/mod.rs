@@ -36,8 +36,8 @@ const LOSS: u32 = 20_000;
 const MTU: [u32; 3] = [256, 1024, 4096];
 /// Steps per switch of a warp, in eighths, by world.
 const PACES: [usize; 5] = [1, 4, 16, 64, 512];
-/// Steps while nothing else happens, at most, before lanes look again.
-const ALONE: usize = 16;
+/// Steps while nothing else happens, at most, before lanes look again, by world.
+const ALONE: [usize; 3] = [1, 3, 16];
 
 /// The adapters of a world.
 pub(crate) struct Adapters {
@@ -53,6 +53,7 @@ pub(crate) struct Adapters {
     queues: RefCell<FxHashMap<(u32, u32), Use>>,
     rng: Rng,
     pace: usize,
+    alone: usize,
     /// There may be something to do.
     busy: Cell<bool>,
     failure: RefCell<Option<Failure>>,
@@ -94,7 +95,7 @@ impl Adapters {
             mtu: MTU[draw(MTU.len())],
             ..shmem_hca::Config::strict(rng.next())
         };
-        let pace = PACES[draw(PACES.len())];
+        let (pace, steps_alone) = (PACES[draw(PACES.len())], ALONE[draw(ALONE.len())]);
         let Made {
             mut fabric,
             memory,
@@ -131,6 +132,7 @@ impl Adapters {
             queues: RefCell::new(queues.collect()),
             rng,
             pace,
+            alone: steps_alone,
             busy: Cell::new(false),
             failure: RefCell::default(),
         }))
@@ -198,7 +200,7 @@ impl Adapters {
 
     /// Some steps, where nothing else happens. False where there is nothing to do.
     pub(crate) fn go_on(&self) -> bool {
-        self.busy.get() && self.step(1 + below(self.rng.next(), ALONE)) > 0
+        self.busy.get() && self.step(1 + below(self.rng.next(), self.alone)) > 0
     }
 
     /// Everything that there is to do. False where there was nothing.
