@@ -11,6 +11,8 @@
 //! | [`memory`] | [`Memory`], [`Place`]: the embedder's bytes; [`Ram`] for tests; [`pinned`] for queues that a GPU writes |
 //! | [`keys`] | [`Access`], [`KeyFault`](keys::KeyFault): what keys allow |
 //! | [`fabric`], [`config`], [`setup`] | [`Fabric`]: adapters, and what is made of them |
+//! | [`firmware`] | [`Fabric::command`]: the same by the firmware's commands, as a host's set-up sends them; memory for them (`umem`); the end of queues (`remove`) |
+//! | [`identity`] | [`Identity`]: what others call an adapter (`adapter`: what it is and can do) |
 //! | `doorbell` | [`Fabric::store`]: registers, records, fetching |
 //! | [`wire`] | [`Fabric::step`]: what can happen next (`queue`), packets (`arrive`), bytes (`land`), reports (`finish`, `completion`) |
 //! | `poll` | [`Fabric::poll`]: registers in memory |
@@ -71,6 +73,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod adapter;
 mod arrive;
 mod completion;
 pub mod config;
@@ -78,22 +81,27 @@ pub mod decode;
 mod doorbell;
 pub mod fabric;
 mod finish;
+pub mod firmware;
+pub mod identity;
 pub mod keys;
 mod land;
 pub mod memory;
 pub mod pinned;
 mod poll;
 mod queue;
+mod remove;
 mod request;
 mod rng;
 pub mod setup;
 mod state;
 pub mod tables;
+mod umem;
 pub mod violation;
 pub mod wire;
 
 pub use config::{Config, Delivery, RegisterRule};
 pub use fabric::Fabric;
+pub use identity::{Identity, Link};
 pub use keys::Access;
 pub use memory::{Memory, Place, Ram, Space, Unmapped};
 pub use pinned::Pinned;
