@@ -11,7 +11,8 @@ use crate::queue::Paused;
 use crate::timeline::{Detail, Span};
 use shmem::fault::FaultKind;
 use shmem::hook::{
-    Access, At, Atomic, CollectiveCall, Group, Machine, Peer, Scope, SignalOp, SignalUpdate, Strength, Transfer, Watch,
+    Access, At, Atomic, CollectiveCall, Group, Machine, Peer, Reach, Scope, SignalOp, SignalUpdate, Strength, Transfer,
+    Watch,
 };
 use shmem::state::{FaultRecord, SystemArea};
 use std::ops::Range;
@@ -64,7 +65,7 @@ impl Lane {
     }
 
     /// A lane whose call has shown a bug goes no further.
-    fn end_if_failed(&self) {
+    pub(crate) fn end_if_failed(&self) {
         if self.world().failure().is_some() && !self.must_not_wait() {
             self.leave();
         }
@@ -84,6 +85,14 @@ impl Lane {
         }
         match offset.checked_add(bytes) {
             Some(end) if end <= heap => {
+                if self.world().state(self.block().home.pe).peer_base[pe as usize] == 0
+                    && self.world().adapters.is_some()
+                {
+                    self.misuse(
+                        at,
+                        format!("this call knows no way to PE {pe}, which load and store does not reach"),
+                    );
+                }
                 self.admit(pe, at);
                 Remote { pe, offset }
             }
@@ -177,12 +186,12 @@ impl Lane {
     }
 
     /// The slice of an operation in a timeline.
-    fn reach_span(&self, name: &'static str, leads: bool, pe: u32, bytes: u64, at: At) -> Span<'_> {
+    pub(crate) fn reach_span(&self, name: &'static str, leads: bool, pe: u32, bytes: u64, at: At) -> Span<'_> {
         self.span(name, leads, at, Detail::Reach { pe, bytes })
     }
 
     #[cold]
-    fn misuse(&self, at: At, message: String) -> ! {
+    pub(crate) fn misuse(&self, at: At, message: String) -> ! {
         self.fail_at(at, message);
         self.leave()
     }
@@ -413,6 +422,11 @@ impl Machine for Lane {
 
     fn store(&self, access: Access, value: u128, at: At) {
         if self.leaves_out(Part::Value, at) {
+            return;
+        }
+        if let Some(adapters) = &self.world().adapters
+            && adapters.loses(self.block().home.pe, access.address)
+        {
             return;
         }
         self.check(|check, order| {
@@ -766,6 +780,25 @@ impl Machine for Lane {
             let value = self.load(from, at);
             self.store(to, value, at);
         }
+    }
+
+    fn reach(&self, call: Option<&Reach>, at: At) {
+        match call {
+            Some(call) => {
+                let span = self.reach_span(call.name, call.leads, call.pe, call.bytes, at);
+                self.reaching.set(span.keep());
+            }
+            None => {
+                if let (Some(track), Some(timeline)) = (self.reaching.take(), &self.world().timeline) {
+                    timeline.end(track);
+                }
+            }
+        }
+    }
+
+    fn ring(&self, register: u64, value: u64, at: At) {
+        self.count_call(at);
+        self.rings(register, value, at);
     }
 
     fn now_ns(&self) -> u64 {

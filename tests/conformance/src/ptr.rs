@@ -53,12 +53,20 @@ pub fn atomics(all: Collective, x: SymSlice<u64>, seen: Global<u64>) {
     all.barrier(Block, shmem::world());
 }
 
+/// Whether there is a pointer to each PE.
+#[kernel]
+pub fn found_by(data: SymSlice<u32>, found: Global<u32>) {
+    for pe in Block.strided(shmem::n_pes()) {
+        found.store(pe, u32::from(shmem::ptr(data.at(0), pe).is_some()));
+    }
+}
+
 #[cfg(not(target_arch = "nvptx64"))]
 mod host {
     use super::*;
     use crate::suite::Case;
     use anyhow::ensure;
-    use shmem_host::{Pe, collective_launch};
+    use shmem_host::{Pe, collective_launch, launch};
 
     pub const CASES: &[Case] = &[
         Case {
@@ -68,6 +76,10 @@ mod host {
         Case {
             name: "ptr: atomics and a wait",
             run: atomic,
+        },
+        Case {
+            name: "ptr: only where load and store reaches",
+            run: only_where_it_reaches,
         },
     ];
 
@@ -82,6 +94,25 @@ mod host {
         Ok(())
     }
 
+    fn only_where_it_reaches(pe: &Pe) -> anyhow::Result<()> {
+        let (found, node) = (reached(pe)?, pe.node());
+        for other in (0..pe.n()).filter(|&other| other != pe.id()) {
+            let near = node.members().contains(&other);
+            ensure!(
+                found[other as usize] == near,
+                "PE {other}, of the node {node:?}: {found:?}"
+            );
+        }
+        Ok(())
+    }
+
+    /// Which PEs this one reaches by load and store: where adapters carry everything, not even itself.
+    pub(crate) fn reached(pe: &Pe) -> anyhow::Result<Vec<bool>> {
+        let (data, found) = (pe.alloc::<u32>(1)?, pe.buffer::<u32>(pe.n() as usize)?);
+        launch!(pe, found_by<<<1, 32>>>(&data, &found))?;
+        Ok(found.to_vec()?.into_iter().map(|found| found == 1).collect())
+    }
+
     fn atomic(pe: &Pe) -> anyhow::Result<()> {
         let (x, seen) = (pe.alloc::<u64>(2)?, pe.buffer::<u64>(96)?);
         collective_launch!(pe, atomics<<<1, 96>>>(&x, &seen))?;
@@ -94,3 +125,5 @@ mod host {
 }
 #[cfg(not(target_arch = "nvptx64"))]
 pub use host::CASES;
+#[cfg(not(target_arch = "nvptx64"))]
+pub(crate) use host::reached;
