@@ -91,6 +91,10 @@ impl<M: Memory> Fabric<M> {
         };
         let (here, there) = (&self.adapters[qp.id.adapter], &self.adapters[target.id.adapter]);
         let position = work.position;
+        let limit = 1 << target.agreed.log_reads;
+        if request.operation.is_fetching() && qp.reads_in_flight() >= limit {
+            return Err(Fault::TooManyReads { limit });
+        }
         let arrival = match &request.operation {
             Operation::Nop => Arrival::Request(Progress::Acknowledged),
             Operation::Send { .. } | Operation::Write { immediate: Some(_), .. } => {

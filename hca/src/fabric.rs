@@ -1,6 +1,7 @@
 //! Adapters and the network between them.
 
 use crate::config::{Config, Delivery};
+use crate::firmware::Refusal;
 use crate::memory::Memory;
 use crate::rng::Rng;
 use crate::state::{AdapterState, Cq, Qp, QueuePair};
@@ -21,6 +22,7 @@ pub struct Fabric<M> {
     /// Queue pairs that have something to do.
     pub(crate) active: Vec<usize>,
     pub(crate) violations: VecDeque<Violation>,
+    pub(crate) refusals: VecDeque<Refusal>,
     /// Completions written so far: their time stamp.
     pub(crate) now: u64,
 }
@@ -50,6 +52,7 @@ impl<M: Memory> Fabric<M> {
             completion_queues: Vec::new(),
             active: Vec::new(),
             violations: VecDeque::new(),
+            refusals: VecDeque::new(),
             now: 0,
         }
     }

@@ -11,6 +11,8 @@
 //! | [`memory`] | [`Memory`], [`Place`]: the embedder's bytes; [`Ram`] for tests; [`pinned`] for queues that a GPU writes |
 //! | [`keys`] | [`Access`], [`KeyFault`](keys::KeyFault): what keys allow |
 //! | [`fabric`], [`config`], [`setup`] | [`Fabric`]: adapters, and what is made of them |
+//! | [`firmware`] | [`Fabric::command`]: the same by the firmware's commands, as a host's set-up sends them; `remove`: what ends |
+//! | [`identity`] | [`Identity`]: what others call an adapter |
 //! | `doorbell` | [`Fabric::store`]: registers, records, fetching |
 //! | [`wire`] | [`Fabric::step`]: what can happen next (`queue`), packets (`arrive`), bytes (`land`), reports (`finish`, `completion`) |
 //! | `poll` | [`Fabric::poll`]: registers in memory |
@@ -78,12 +80,15 @@ pub mod decode;
 mod doorbell;
 pub mod fabric;
 mod finish;
+pub mod firmware;
+pub mod identity;
 pub mod keys;
 mod land;
 pub mod memory;
 pub mod pinned;
 mod poll;
 mod queue;
+mod remove;
 mod request;
 mod rng;
 pub mod setup;
@@ -94,6 +99,7 @@ pub mod wire;
 
 pub use config::{Config, Delivery, RegisterRule};
 pub use fabric::Fabric;
+pub use identity::{Identity, Link};
 pub use keys::Access;
 pub use memory::{Memory, Place, Ram, Space, Unmapped};
 pub use pinned::Pinned;

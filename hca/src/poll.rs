@@ -14,6 +14,9 @@ impl<M: Memory> Fabric<M> {
         let mut steps = 0;
         for index in 0..self.queue_pairs.len() {
             let qp = &self.queue_pairs[index];
+            if qp.gone {
+                continue;
+            }
             let (adapter, page) = (qp.id.adapter, qp.page);
             let Some(Some(place)) = self.adapters[adapter].pages.get(page as usize).copied() else {
                 continue;

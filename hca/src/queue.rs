@@ -5,7 +5,7 @@ use crate::state::{Progress, Qp, State};
 use crate::wire::{ANSWER, COMPLETE, FETCH, LAND, SEND};
 
 impl Qp {
-    fn reads_in_flight(&self) -> usize {
+    pub(crate) fn reads_in_flight(&self) -> usize {
         let fetching = |p: &Progress| matches!(p, Progress::Reading { .. } | Progress::Answered);
         self.works
             .iter()

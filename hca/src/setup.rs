@@ -4,7 +4,7 @@ use crate::fabric::Fabric;
 use crate::keys::{Access, Key};
 use crate::memory::{Memory, Place, Unmapped};
 use crate::rng::mix;
-use crate::state::{Adapter, AdapterState, CompletionQueue, Cq, Domain, Page, Qp, QueuePair, Ring, State};
+use crate::state::{Adapter, AdapterState, Agreed, CompletionQueue, Cq, Domain, Page, Qp, QueuePair, Ring, State};
 use crate::tables::{BLOCK, UNIT, completion, kind};
 use std::collections::VecDeque;
 
@@ -71,6 +71,12 @@ pub enum SetupError {
         /// Possible.
         max: u32,
     },
+    /// Memory without bytes.
+    #[error("a {0} of no bytes")]
+    Empty(&'static str),
+    /// Something that others still need.
+    #[error("the {0} is in use: end first what uses it")]
+    InUse(&'static str),
     /// Memory of a queue.
     #[error(transparent)]
     Unmapped(#[from] Unmapped),
@@ -177,7 +183,7 @@ impl<M: Memory> Fabric<M> {
         }
     }
 
-    fn adapter(&mut self, number: usize) -> Result<&mut AdapterState, SetupError> {
+    pub(crate) fn adapter(&mut self, number: usize) -> Result<&mut AdapterState, SetupError> {
         self.adapters.get_mut(number).ok_or(SetupError::Unknown("adapter"))
     }
 
@@ -282,6 +288,7 @@ impl<M: Memory> Fabric<M> {
             ignore_overrun: config.ignore_overrun,
             produced: 0,
             overrun: false,
+            gone: false,
         });
         Ok(CompletionQueue(self.completion_queues.len() - 1))
     }
@@ -299,6 +306,7 @@ impl<M: Memory> Fabric<M> {
                 "completion queue",
                 self.completion_queues
                     .get(completions)
+                    .filter(|cq| !cq.gone)
                     .ok_or(SetupError::Unknown("completion queue"))?
                     .adapter,
             ),
@@ -318,7 +326,7 @@ impl<M: Memory> Fabric<M> {
         self.memory.read(config.record, &mut [0; 8])?;
         let index = self.queue_pairs.len();
         let state = self.adapter(adapter.0)?;
-        let number = 0x40 + state.queue_pairs.len() as u32 * 3;
+        let number = 0x40 + state.made_queue_pairs * 3;
         let poison = [mix(index as u64 + 1), mix(!(index as u64))].map(u64::to_ne_bytes);
         let qp = Qp {
             id: QueuePair {
@@ -338,6 +346,7 @@ impl<M: Memory> Fabric<M> {
             target: None,
             retries: 0,
             max_reads: 1,
+            agreed: Agreed::default(),
             stopped: false,
             fetched: 0,
             reported: 0,
@@ -347,6 +356,7 @@ impl<M: Memory> Fabric<M> {
             sent: 0,
             landings: VecDeque::new(),
             answers: VecDeque::new(),
+            gone: false,
             polled: [[0; 8]; 2],
         };
         if self.config.watch {
@@ -358,7 +368,9 @@ impl<M: Memory> Fabric<M> {
             }
         }
         let id = qp.id;
-        self.adapter(adapter.0)?.queue_pairs.insert(number, index);
+        let state = self.adapter(adapter.0)?;
+        state.queue_pairs.insert(number, index);
+        state.made_queue_pairs += 1;
         self.queue_pairs.push(qp);
         Ok(id)
     }
@@ -411,6 +423,7 @@ impl<M: Memory> Fabric<M> {
         qp.target = Some(target);
         qp.retries = connection.retries;
         qp.max_reads = connection.max_reads.max(1) as usize;
+        qp.agreed.log_reads = qp.max_reads.next_power_of_two().ilog2() as u8;
         qp.state = State::ReadyToReceive;
         Ok(())
     }

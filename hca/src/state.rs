@@ -1,6 +1,8 @@
 //! What the fabric knows: adapters, queue pairs, completion queues.
 
 use crate::decode::{Pointer, Request};
+use crate::firmware::Capabilities;
+use crate::identity::Link;
 use crate::keys::Key;
 use crate::memory::Place;
 use crate::setup::Permissions;
@@ -85,6 +87,12 @@ pub(crate) struct AdapterState {
     /// Where each page lies in memory, if it does.
     pub(crate) pages: Vec<Option<Place>>,
     pub(crate) queue_pairs: FxHashMap<u32, usize>,
+    pub(crate) made_queue_pairs: u32,
+    /// Memory that commands name, by number.
+    pub(crate) umems: FxHashMap<u32, (Place, u64)>,
+    pub(crate) made_umems: u32,
+    pub(crate) link: Link,
+    pub(crate) capabilities: Capabilities,
     pub(crate) reachable: bool,
 }
 
@@ -107,6 +115,7 @@ impl Ring {
 }
 
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "how it was made, and how it is")]
 pub(crate) struct Cq {
     pub(crate) adapter: usize,
     pub(crate) ring: Ring,
@@ -115,6 +124,20 @@ pub(crate) struct Cq {
     pub(crate) ignore_overrun: bool,
     pub(crate) produced: u64,
     pub(crate) overrun: bool,
+    pub(crate) gone: bool,
+}
+
+/// What both ends of a connection must have set alike.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Agreed {
+    /// Code of a packet's bytes.
+    pub(crate) mtu: u8,
+    /// Log2 of the reads and atomics that this end takes at once.
+    pub(crate) log_reads: u8,
+    /// Number of the first packet that is received.
+    pub(crate) first_received: u32,
+    /// Number of the first packet that is sent.
+    pub(crate) first_sent: u32,
 }
 
 /// How far an entry is.
@@ -168,6 +191,7 @@ pub(crate) struct Qp {
     pub(crate) target: Option<usize>,
     pub(crate) retries: u32,
     pub(crate) max_reads: usize,
+    pub(crate) agreed: Agreed,
     /// Nothing that was posted later is looked at: an entry or doorbell was wrong.
     pub(crate) stopped: bool,
     /// Position of the next entry to fetch.
@@ -184,6 +208,8 @@ pub(crate) struct Qp {
     pub(crate) landings: VecDeque<Landing>,
     /// Answers that arrived here, oldest first.
     pub(crate) answers: VecDeque<Landing>,
+    /// Ended: only its place is left.
+    pub(crate) gone: bool,
     /// Register values that were seen by polling.
     pub(crate) polled: [[u8; 8]; 2],
 }

@@ -192,6 +192,12 @@ pub enum Fault {
         /// Reads, writes or atomics.
         what: &'static str,
     },
+    /// More reads and atomics at once than the target takes.
+    #[error("the target takes {limit} reads and atomics at once: connect both ends with the same depth")]
+    TooManyReads {
+        /// What the target takes.
+        limit: usize,
+    },
     /// An atomic on a word that is not aligned to its size.
     #[error("an atomic of {bytes} bytes at {address:#x}: align it")]
     Misaligned {
@@ -240,6 +246,7 @@ impl Fault {
             Self::Remote(_) => (syndrome::REMOTE_ACCESS, 0x92),
             Self::TargetRefuses { .. } => (syndrome::REMOTE_ACCESS, 0x93),
             Self::Misaligned { .. } => (syndrome::REMOTE_INVALID, 0x94),
+            Self::TooManyReads { .. } => (syndrome::REMOTE_INVALID, 0x98),
             Self::Unmapped(_) => (syndrome::REMOTE_OPERATION, 0x95),
             Self::RetriesExceeded(_) => (syndrome::RETRIES, 0x96),
             Self::ReceiverNotReady => (syndrome::NOT_READY, 0x97),

@@ -184,6 +184,8 @@ impl<M: Memory> Fabric<M> {
         let connected = qp.target.is_some_and(|target| {
             let target = &self.queue_pairs[target];
             target.target == Some(index)
+                && target.agreed.mtu == qp.agreed.mtu
+                && target.agreed.first_received == qp.agreed.first_sent
                 && target.state >= State::ReadyToReceive
                 && target.state != State::Error
                 && self.adapters[target.id.adapter].reachable

@@ -90,32 +90,57 @@ pub const NUMBER: Field = Field::new(0x48, 24);
 /// Bytes of an answer that has a number, or nothing.
 pub const ANSWER_BYTES: usize = 16;
 
-/// The commands here.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u16)]
-pub enum Opcode {
+macro_rules! opcodes { ($($(#[$doc:meta])* $name:ident = $code:literal, $text:literal;)*) => {
+    /// The commands here.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[repr(u16)]
+    pub enum Opcode {
+        $($(#[$doc])* $name = $code,)*
+    }
+
+    /// What the manual calls a command, by its first bytes.
+    ///
+    /// ```
+    /// use shmem_mlx5::cmd::{self, domain};
+    /// assert_eq!(cmd::name(&domain::alloc_domain()), "ALLOC_PD");
+    /// assert_eq!(cmd::name(&[]), "a command");
+    /// ```
+    pub fn name(command: &[u8]) -> &'static str {
+        match OPCODE.get(command) {
+            $($code => $text,)*
+            _ => "a command",
+        }
+    }
+} }
+opcodes! {
     /// What the adapter can do.
-    QueryHcaCap = 0x100,
+    QueryHcaCap = 0x100, "QUERY_HCA_CAP";
     /// Makes a memory key.
-    CreateMkey = 0x200,
+    CreateMkey = 0x200, "CREATE_MKEY";
+    /// Ends a memory key.
+    DestroyMkey = 0x202, "DESTROY_MKEY";
     /// Makes a completion queue.
-    CreateCq = 0x400,
+    CreateCq = 0x400, "CREATE_CQ";
+    /// Ends a completion queue.
+    DestroyCq = 0x401, "DESTROY_CQ";
     /// Makes a queue pair.
-    CreateQp = 0x500,
+    CreateQp = 0x500, "CREATE_QP";
+    /// Ends a queue pair.
+    DestroyQp = 0x501, "DESTROY_QP";
     /// Reset to Init.
-    Rst2InitQp = 0x502,
+    Rst2InitQp = 0x502, "RST2INIT_QP";
     /// Init to ReadyToReceive.
-    Init2RtrQp = 0x503,
+    Init2RtrQp = 0x503, "INIT2RTR_QP";
     /// ReadyToReceive to ReadyToSend.
-    Rtr2RtsQp = 0x504,
+    Rtr2RtsQp = 0x504, "RTR2RTS_QP";
     /// To Error.
-    ToErrorQp = 0x507,
+    ToErrorQp = 0x507, "2ERR_QP";
     /// To Reset.
-    ToResetQp = 0x50a,
+    ToResetQp = 0x50a, "2RST_QP";
     /// Makes a protection domain.
-    AllocPd = 0x800,
+    AllocPd = 0x800, "ALLOC_PD";
     /// Makes a page of registers.
-    AllocUar = 0x802,
+    AllocUar = 0x802, "ALLOC_UAR";
 }
 
 /// How a command ended.
@@ -187,4 +212,22 @@ fn command<const N: usize>(opcode: Opcode) -> [u8; N] {
     let mut bytes = [0; N];
     OPCODE.set(&mut bytes, opcode as u64);
     bytes
+}
+
+/// Ends what a command of that opcode makes; [`NUMBER`] says which. None for commands that make nothing.
+///
+/// ```
+/// use shmem_mlx5::cmd;
+/// let mut command = cmd::destroy(cmd::Opcode::CreateQp as u16).unwrap();
+/// cmd::NUMBER.set(&mut command, 0x123);
+/// assert_eq!(cmd::name(&command), "DESTROY_QP");
+/// ```
+pub fn destroy(opcode: u16) -> Option<[u8; 16]> {
+    let opcode = match opcode {
+        x if x == Opcode::CreateMkey as u16 => Opcode::DestroyMkey,
+        x if x == Opcode::CreateCq as u16 => Opcode::DestroyCq,
+        x if x == Opcode::CreateQp as u16 => Opcode::DestroyQp,
+        _ => return None,
+    };
+    Some(command(opcode))
 }

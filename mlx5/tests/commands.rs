@@ -172,6 +172,23 @@ fn connections() {
     ];
     let route = [(qp::REMOTE_LID, 0x1234), (qp::SERVICE_LEVEL, 3)];
     only(&ready.command(), &[&common[..], &route[..]].concat());
+    ready.route = Route::InfiniBandRouted {
+        lid: 0x1234,
+        service_level: 3,
+        gid: std::array::from_fn(|i| i as u8 + 1),
+        gid_index: 3,
+        hop_limit: 64,
+    };
+    let route = [
+        (qp::REMOTE_LID, 0x1234),
+        (qp::SERVICE_LEVEL, 3),
+        (qp::GLOBAL, 1),
+        (qp::REMOTE_GID_HIGH, 0x0102_0304_0506_0708),
+        (qp::REMOTE_GID_LOW, 0x090a_0b0c_0d0e_0f10),
+        (qp::GID_INDEX, 3),
+        (qp::HOP_LIMIT, 64),
+    ];
+    only(&ready.command(), &[&common[..], &route[..]].concat());
     ready.route = Route::Roce {
         gid: std::array::from_fn(|i| i as u8 + 1),
         mac: [0xa, 0xb, 0xc, 0xd, 0xe, 0xf],
@@ -187,6 +204,7 @@ fn connections() {
         (qp::GID_INDEX, 3),
         (qp::HOP_LIMIT, 64),
         (qp::TRAFFIC_CLASS, 0x60),
+        (qp::DSCP, 0x18),
         (qp::UDP_SOURCE_PORT, 0xc123),
     ];
     only(&ready.command(), &[&common[..], &route[..]].concat());

@@ -15,6 +15,8 @@ pub enum Group {
     General = 0,
     /// [`atomic`].
     Atomic = 3,
+    /// [`roce`].
+    Roce = 4,
 }
 
 /// Asks for a group, as it is set now.
@@ -75,4 +77,12 @@ pub mod atomic {
     pub const OPERATIONS: Field = at(0x90, 16);
     /// Sizes of atomics in bytes, or-ed.
     pub const SIZES: Field = at(0xb0, 16);
+}
+
+/// Fields of the answer for [`Group::Roce`].
+pub mod roce {
+    use super::{CAPABILITIES, Field};
+
+    /// How completions of queue pairs can tell time; 0: by a counter that runs freely, and in no other way.
+    pub const TIMESTAMP_FORMATS: Field = Field::new(0x1e, 2).within(CAPABILITIES);
 }

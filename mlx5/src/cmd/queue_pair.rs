@@ -96,6 +96,8 @@ pub const TRAFFIC_CLASS: Field = path(0x64, 8);
 pub const REMOTE_GID_HIGH: Field = path(0x80, 64);
 /// The target's GID, second half.
 pub const REMOTE_GID_LOW: Field = path(0xc0, 64);
+/// Traffic class without its lowest 2 bits, on RoCE v2.
+pub const DSCP: Field = path(0x10a, 6);
 /// Source port of RoCE v2.
 pub const UDP_SOURCE_PORT: Field = path(0x110, 16);
 /// Service level, on InfiniBand.
@@ -199,6 +201,19 @@ pub enum Route {
         /// Service level.
         service_level: u8,
     },
+    /// To another InfiniBand subnet.
+    InfiniBandRouted {
+        /// The router's local identifier.
+        lid: u16,
+        /// Service level.
+        service_level: u8,
+        /// The target's GID.
+        gid: [u8; 16],
+        /// Own entry of the GID table.
+        gid_index: u8,
+        /// Hops.
+        hop_limit: u8,
+    },
     /// RoCE v2.
     Roce {
         /// The target's GID.
@@ -238,6 +253,7 @@ impl ReadyToReceive {
     pub fn command(&self) -> [u8; BYTES] {
         let mut bytes = command(Opcode::Init2RtrQp);
         let mut set = |field: Field, value: u64| field.set(&mut bytes, value);
+        let number = |bytes: &[u8]| bytes.iter().fold(0, |sum, &byte| sum << 8 | byte as u64);
         set(NUMBER, self.number as u64);
         set(REMOTE, self.remote as u64);
         set(PORT, self.port as u64);
@@ -251,6 +267,21 @@ impl ReadyToReceive {
                 set(REMOTE_LID, lid as u64);
                 set(SERVICE_LEVEL, service_level as u64);
             }
+            Route::InfiniBandRouted {
+                lid,
+                service_level,
+                gid,
+                gid_index,
+                hop_limit,
+            } => {
+                set(REMOTE_LID, lid as u64);
+                set(SERVICE_LEVEL, service_level as u64);
+                set(GLOBAL, 1);
+                set(REMOTE_GID_HIGH, number(&gid[..8]));
+                set(REMOTE_GID_LOW, number(&gid[8..]));
+                set(GID_INDEX, gid_index as u64);
+                set(HOP_LIMIT, hop_limit as u64);
+            }
             Route::Roce {
                 gid,
                 mac,
@@ -259,13 +290,13 @@ impl ReadyToReceive {
                 traffic_class,
                 udp_source_port,
             } => {
-                let number = |bytes: &[u8]| bytes.iter().fold(0, |sum, &byte| sum << 8 | byte as u64);
                 set(REMOTE_GID_HIGH, number(&gid[..8]));
                 set(REMOTE_GID_LOW, number(&gid[8..]));
                 set(REMOTE_MAC, number(&mac));
                 set(GID_INDEX, gid_index as u64);
                 set(HOP_LIMIT, hop_limit as u64);
                 set(TRAFFIC_CLASS, traffic_class as u64);
+                set(DSCP, traffic_class as u64 >> 2);
                 set(UDP_SOURCE_PORT, udp_source_port as u64);
             }
         }

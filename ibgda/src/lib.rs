@@ -1,0 +1,34 @@
+//! Sets up mlx5 adapters for kernels that drive them: everything before the first work queue entry.
+//!
+//! An [`Endpoint`] is one PE's opened adapter. It chooses the adapter and port, registers the chunks of the symmetric heap,
+//! makes queue pairs whose queues lie where kernels write them, tells peers of them ([`Endpoint::blob`]), and connects
+//! them. What it asks of the machine are [`Calls`]: of [`emulated`] adapters, those of [`shmem_hca`], firmware commands
+//! included.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | [`endpoint`] | [`Endpoint`], [`QueueParts`]: the set-up itself |
+//! | [`settings`] | [`Settings`]: `SHMEM_HCA`, `SHMEM_GID_INDEX` and further variables |
+//! | [`choice`] | which adapter and port: active, allowed, nearest to the GPU |
+//! | [`memory`] | [`Memory`], [`QueueMemory`]: what the caller hands in |
+//! | [`blob`] | [`Blob`]: what peers tell each other |
+//! | [`calls`] | [`Calls`], [`Device`]: what the set-up asks of the machine |
+//! | [`emulated`] | [`Emulated`]: adapters that are not there |
+//! | [`error`] | [`IbgdaError`] |
+
+pub mod blob;
+pub mod calls;
+pub mod choice;
+pub mod emulated;
+pub mod endpoint;
+pub mod error;
+pub mod memory;
+pub mod settings;
+
+pub use blob::Blob;
+pub use calls::{Adapter, Calls, Device, Gid, GidKind, Link, Port};
+pub use emulated::Emulated;
+pub use endpoint::{Endpoint, QueueParts};
+pub use error::IbgdaError;
+pub use memory::{DmaBuf, Memory, Part, QueueMemory, Region, Request};
+pub use settings::{Pages, Settings};
