@@ -9,6 +9,7 @@ use crate::config::Delivery;
 use crate::decode::Operation;
 use crate::fabric::Fabric;
 use crate::memory::{Memory, Place, Unmapped};
+use crate::rng::mix;
 use crate::state::{Progress, QueuePair, State};
 use crate::violation::Fault;
 
@@ -49,6 +50,8 @@ pub(crate) const LAND: usize = 1;
 pub(crate) const FETCH: usize = 2;
 pub(crate) const ANSWER: usize = 3;
 pub(crate) const COMPLETE: usize = 4;
+/// How often a slow queue pair is passed over in a row.
+const PASSES: u32 = 64;
 /// What eager delivery does first.
 const EAGER: [usize; 5] = [LAND, ANSWER, COMPLETE, FETCH, SEND];
 
@@ -57,7 +60,7 @@ impl<M: Memory> Fabric<M> {
     pub fn step(&mut self) -> Option<Step> {
         while !self.active.is_empty() {
             let eager = self.config.delivery == Delivery::Eager;
-            let i = if eager { 0 } else { self.rng.below(self.active.len()) };
+            let i = if eager { 0 } else { self.next_active() };
             let index = self.active[i];
             let options = self.queue_pairs[index].options();
             if let Some(what) = self.choose(options, eager) {
@@ -75,6 +78,29 @@ impl<M: Memory> Fabric<M> {
             steps += 1;
         }
         steps
+    }
+
+    /// One of the active queue pairs.
+    fn next_active(&mut self) -> usize {
+        let mut i = 0;
+        // A slow one is passed over, but not for ever.
+        for _ in 0..PASSES {
+            i = self.rng.below(self.active.len());
+            let slowness = self.slowness(self.active[i]);
+            if self.active.len() == 1 || self.rng.below(slowness) == 0 {
+                break;
+            }
+        }
+        i
+    }
+
+    /// How much seldomer a queue pair is picked than the fastest: what crosses a network takes one way in a moment and another
+    /// one late. In half of the seeds all are the same.
+    fn slowness(&self, index: usize) -> usize {
+        match self.config.delivery {
+            Delivery::Seeded(seed) if mix(seed) & 1 == 0 => 1 << (2 * (mix(seed ^ (index as u64 + 1)) & 3)),
+            _ => 1,
+        }
     }
 
     fn choose(&mut self, options: [bool; 5], eager: bool) -> Option<usize> {

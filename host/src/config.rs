@@ -6,12 +6,18 @@
 //! | `SHMEM_NPES` | `pes` | devices; simulator: 4; under a launcher: 1 | PEs in this process; they share devices where there are fewer |
 //! | `SHMEM_HEAP` | `heap` | the device's memory; simulator: 1G | address space per PE for symmetric objects: `512M`, `4G` |
 //! | `SHMEM_HANDLES` | `handles` | `fd` | as what GPU memory travels between processes: `fd` or `fabric` |
+//! | `SHMEM_PATH` | `path` | `auto` | what carries operations between PEs: `load-store`; `ibgda`: network adapters, for every PE; `mixed`: adapters between nodes; `auto`: load and store where it reaches |
+//! | `SHMEM_NODE_PES` | `node_pes` | half of the PEs | PEs of a node of the simulator where the path is `mixed` |
+//! | `SHMEM_IBGDA_DEPTH` | `queue_blocks` | 256 | blocks of 64 bytes of each send queue: 16 to 32768, or their log2, 4 to 15 |
+//! | `SHMEM_IBGDA_CONTEXTS` | `queue_contexts` | 8 | contexts with send queues of their own, 1 to 64; the others share those of the default context |
 //! | `SHMEM_TIMEOUT` | `time_limit` | 30 | seconds that a wait may last; 0: no limit |
 //! | `SHMEM_SIM_CHECK` | `check` | 1 | whether the simulator checks the order of accesses: 0 runs some 5 times as fast |
 //! | `SHMEM_SIM_SEED` | `seed` | 0 | which of the possible orders the simulator takes; replays within one process only |
 
 use crate::info::Source;
 use shmem::state::MAX_PES;
+use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// Bytes that a process can have addresses for.
@@ -96,6 +102,31 @@ pub enum ConfigError {
         /// The refusal.
         cause: String,
     },
+    /// What carries operations can't be had here.
+    #[error("the path {path} can't be had {place}: {cause} (SHMEM_PATH or Builder::path)")]
+    Path {
+        /// As asked.
+        path: Path,
+        /// Where.
+        place: &'static str,
+        /// Why, and what to do.
+        cause: &'static str,
+    },
+    /// Send queues that can't be.
+    #[error(
+        "{contexts} contexts with send queues of {blocks} blocks were asked for: give 1 to 64 contexts \
+         (SHMEM_IBGDA_CONTEXTS or Builder::queue_contexts), and a power of two from 16 to 32768 blocks (SHMEM_IBGDA_DEPTH \
+         or Builder::queue_blocks)"
+    )]
+    Queues {
+        /// Contexts asked for.
+        contexts: u32,
+        /// Blocks asked for.
+        blocks: u32,
+    },
+    /// A node of no PEs.
+    #[error("nodes of 0 PEs were asked for: give 1 or more (SHMEM_NODE_PES or Builder::node_pes)")]
+    NoNodePes,
     /// The simulator can't start.
     #[error("the simulator can't start: {cause}")]
     Simulator {
@@ -122,6 +153,74 @@ pub enum Backend {
     Cuda,
     /// The simulator.
     Sim,
+}
+
+/// What carries operations between PEs.
+///
+/// ```
+/// use shmem_host::{Backend, Path, World};
+///
+/// // 4 PEs as 2 nodes: load and store inside a node, emulated network adapters between them.
+/// let world = World::builder().backend(Backend::Sim).pes(4).path(Path::Mixed).build()?;
+/// world.run(|pe| {
+///     assert_eq!(pe.node().n_pes(), 2);
+///     pe.barrier_all()
+/// })?;
+/// # Ok::<(), shmem_host::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Path {
+    /// Load and store where it reaches. What it reaches never goes by network.
+    #[default]
+    Auto,
+    /// Load and store only.
+    LoadStore,
+    /// Network adapters that kernels drive (IBGDA), for every PE, also where load and store would reach it: for tests of that
+    /// path.
+    Ibgda,
+    /// Load and store inside a node, adapters between nodes.
+    Mixed,
+}
+
+impl Path {
+    const ALL: [(Self, &'static str); 4] = [
+        (Self::Auto, "auto"),
+        (Self::LoadStore, "load-store"),
+        (Self::Ibgda, "ibgda"),
+        (Self::Mixed, "mixed"),
+    ];
+
+    /// Whether it needs adapters.
+    pub(crate) fn has_adapters(self) -> bool {
+        matches!(self, Self::Ibgda | Self::Mixed)
+    }
+}
+
+/// By the name that `SHMEM_PATH` takes.
+///
+/// ```
+/// assert_eq!("mixed".parse(), Ok(shmem_host::Path::Mixed));
+/// assert!("nvlink".parse::<shmem_host::Path>().is_err());
+/// ```
+impl FromStr for Path {
+    type Err = ConfigError;
+
+    fn from_str(name: &str) -> Result<Self, ConfigError> {
+        let found = Self::ALL.iter().find(|(_, known)| *known == name);
+        found.map(|(path, _)| *path).ok_or_else(|| ConfigError::Text {
+            name: "SHMEM_PATH",
+            value: name.to_owned(),
+            expected: "auto, load-store, ibgda or mixed",
+        })
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Self::ALL.iter().find(|(path, _)| path == self);
+        f.write_str(name.map_or("", |(_, name)| name))
+    }
 }
 
 /// As what GPU memory travels between the processes of a World.
@@ -152,8 +251,14 @@ pub(crate) struct Settings {
     pub(crate) time_limit: Option<Duration>,
     pub(crate) seed: u64,
     pub(crate) check: bool,
-    /// What carries operations between nodes on the simulator; None: what `SHMEM_SIM_PATH` says.
-    pub(crate) path: Option<shmem_sim::Path>,
+    pub(crate) path: Path,
+    pub(crate) node_pes: Option<u32>,
+    /// Blocks of each send queue.
+    pub(crate) queue_blocks: u32,
+    /// Contexts with send queues of their own.
+    pub(crate) queue_contexts: u32,
+    /// What carries operations between nodes on the simulator where `path` leaves it open; None: what `SHMEM_SIM_PATH` says.
+    pub(crate) sim_path: Option<shmem_sim::Path>,
     pub(crate) from: Sources,
 }
 
@@ -167,6 +272,10 @@ pub(crate) struct Sources {
     pub(crate) time_limit: Source,
     pub(crate) seed: Source,
     pub(crate) check: Source,
+    pub(crate) path: Source,
+    pub(crate) node_pes: Source,
+    pub(crate) queue_blocks: Source,
+    pub(crate) queue_contexts: Source,
 }
 
 impl Default for Settings {
@@ -179,7 +288,11 @@ impl Default for Settings {
             time_limit: Some(Duration::from_secs(30)),
             seed: 0,
             check: true,
-            path: None,
+            path: Path::Auto,
+            node_pes: None,
+            queue_blocks: 256,
+            queue_contexts: 8,
+            sim_path: None,
             from: Sources::default(),
         }
     }
@@ -194,7 +307,7 @@ impl Settings {
     /// Settings from variables that `get` looks up; one that is unset or empty leaves the default.
     pub(crate) fn from_variables(get: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         let mut settings = Self::default();
-        let variable = |name| get(name).filter(|text| !text.is_empty());
+        let variable = |name: &str| get(name).filter(|text| !text.is_empty());
         let refuse = |name, value, expected| Err(ConfigError::Text { name, value, expected });
         if let Some(text) = variable("SHMEM_BACKEND") {
             settings.backend = match text.as_str() {
@@ -255,7 +368,53 @@ impl Settings {
             };
             settings.from.check = Source::Environment;
         }
+        settings.read_path(variable)?;
         Ok(settings)
+    }
+
+    /// The variables about what carries operations.
+    fn read_path(&mut self, variable: impl Fn(&str) -> Option<String>) -> Result<(), ConfigError> {
+        let refuse = |name, value, expected| Err(ConfigError::Text { name, value, expected });
+        if let Some(text) = variable("SHMEM_PATH") {
+            (self.path, self.from.path) = (text.parse()?, Source::Environment);
+        }
+        if let Some(text) = variable("SHMEM_NODE_PES") {
+            let Some(pes) = text.parse().ok().filter(|&pes: &u32| pes > 0) else {
+                return refuse("SHMEM_NODE_PES", text, "a number of PEs, 1 or more");
+            };
+            (self.node_pes, self.from.node_pes) = (Some(pes), Source::Environment);
+        }
+        if let Some(text) = variable("SHMEM_IBGDA_DEPTH") {
+            let blocks = text.parse().ok().and_then(|number: u32| match number {
+                4..=15 => Some(1 << number),
+                16..=32768 if number.is_power_of_two() => Some(number),
+                _ => None,
+            });
+            let Some(blocks) = blocks else {
+                let expected = "a power of two from 16 to 32768, or its log2, 4 to 15";
+                return refuse("SHMEM_IBGDA_DEPTH", text, expected);
+            };
+            (self.queue_blocks, self.from.queue_blocks) = (blocks, Source::Environment);
+        }
+        if let Some(text) = variable("SHMEM_IBGDA_CONTEXTS") {
+            let Some(contexts) = text.parse().ok().filter(|contexts| (1..=64).contains(contexts)) else {
+                return refuse("SHMEM_IBGDA_CONTEXTS", text, "a number of contexts, 1 to 64");
+            };
+            (self.queue_contexts, self.from.queue_contexts) = (contexts, Source::Environment);
+        }
+        Ok(())
+    }
+
+    /// Refuses send queues and nodes that can't be, which only a builder can ask for.
+    pub(crate) fn check_path(&self) -> Result<(), ConfigError> {
+        let (contexts, blocks) = (self.queue_contexts, self.queue_blocks);
+        if !(1..=64).contains(&contexts) || !(16..=32768).contains(&blocks) || !blocks.is_power_of_two() {
+            return Err(ConfigError::Queues { contexts, blocks });
+        }
+        if self.node_pes == Some(0) {
+            return Err(ConfigError::NoNodePes);
+        }
+        Ok(())
     }
 
     /// How many PEs to make, where `default` says how many there are if nobody asked.
@@ -328,6 +487,10 @@ mod tests {
             ("SHMEM_TIMEOUT", "2.5"),
             ("SHMEM_SIM_SEED", "77"),
             ("SHMEM_SIM_CHECK", "0"),
+            ("SHMEM_PATH", "mixed"),
+            ("SHMEM_NODE_PES", "3"),
+            ("SHMEM_IBGDA_DEPTH", "5"),
+            ("SHMEM_IBGDA_CONTEXTS", "2"),
         ]);
         let expected = Settings {
             backend: Backend::Sim,
@@ -337,7 +500,11 @@ mod tests {
             time_limit: Some(Duration::from_millis(2500)),
             seed: 77,
             check: false,
-            path: None,
+            path: Path::Mixed,
+            node_pes: Some(3),
+            queue_blocks: 32,
+            queue_contexts: 2,
+            sim_path: None,
             from: Sources {
                 backend: Source::Environment,
                 pes: Source::Environment,
@@ -346,6 +513,10 @@ mod tests {
                 time_limit: Source::Environment,
                 seed: Source::Environment,
                 check: Source::Environment,
+                path: Source::Environment,
+                node_pes: Source::Environment,
+                queue_blocks: Source::Environment,
+                queue_contexts: Source::Environment,
             },
         };
         assert_eq!(all, Ok(expected));
@@ -396,11 +567,41 @@ mod tests {
             ("SHMEM_TIMEOUT", "1e300"),
             ("SHMEM_SIM_SEED", "x"),
             ("SHMEM_SIM_CHECK", "yes"),
+            ("SHMEM_PATH", "nvlink"),
+            ("SHMEM_NODE_PES", "0"),
+            ("SHMEM_IBGDA_DEPTH", "3"),
+            ("SHMEM_IBGDA_DEPTH", "24"),
+            ("SHMEM_IBGDA_DEPTH", "65536"),
+            ("SHMEM_IBGDA_CONTEXTS", "0"),
+            ("SHMEM_IBGDA_CONTEXTS", "65"),
         ];
         for (name, value) in bad {
             let error = from(&[(name, value)]).expect_err(value).to_string();
             assert!(error.starts_with(&format!("{name}={value} ")), "{error}");
         }
+    }
+
+    #[test]
+    fn the_depth_is_blocks_or_their_log2() {
+        for (text, blocks) in [("4", 16), ("15", 32768), ("16", 16), ("32768", 32768)] {
+            assert_eq!(from(&[("SHMEM_IBGDA_DEPTH", text)]).unwrap().queue_blocks, blocks);
+        }
+    }
+
+    #[test]
+    fn queues_and_nodes_of_a_builder_are_checked() {
+        let of = |change: fn(&mut Settings)| {
+            let mut settings = Settings::default();
+            change(&mut settings);
+            settings.check_path()
+        };
+        assert_eq!(of(|_| ()), Ok(()));
+        for (contexts, blocks) in [(0, 16), (65, 16), (1, 8), (1, 48), (1, 65536)] {
+            let mut settings = Settings::default();
+            (settings.queue_contexts, settings.queue_blocks) = (contexts, blocks);
+            assert_eq!(settings.check_path(), Err(ConfigError::Queues { contexts, blocks }));
+        }
+        assert_eq!(of(|settings| settings.node_pes = Some(0)), Err(ConfigError::NoNodePes));
     }
 
     #[test]

@@ -20,7 +20,7 @@ use std::time::Duration;
 /// Any error of this crate.
 ///
 /// After [`Device`](Self::Device), [`PeerFailed`](Self::PeerFailed), [`TimeLimit`](Self::TimeLimit),
-/// [`Deadlock`](Self::Deadlock), [`Bug`](Self::Bug) and [`Cuda`](Self::Cuda) from a wait, the World has failed: every later call returns the
+/// [`Deadlock`](Self::Deadlock), [`Bug`](Self::Bug), [`Adapter`](Self::Adapter) and [`Cuda`](Self::Cuda) from a wait, the World has failed: every later call returns the
 /// error at once. Drop it and make a new one. The other errors leave it usable.
 ///
 /// ```
@@ -115,6 +115,12 @@ pub enum Error {
     /// Kernels communicate in a way that may go wrong: a fence, wait or sync is missing. Only the simulator can tell.
     #[error("{0}")]
     Bug(Box<shmem_sim::Bug>),
+    /// A network adapter was given a work queue entry or a doorbell that it can't take. Only the simulator can tell.
+    #[error("{report}")]
+    Adapter {
+        /// Whose adapter, which queue pair and entry, and what is wrong with it.
+        report: String,
+    },
     /// Symmetric buffers were not dropped when the closure returned: forgotten, or kept in a cycle or a static. Only the
     /// simulator tells.
     #[error("PE {pe} has not dropped its symmetric buffers when it ended: {}", left_text(left))]
@@ -145,6 +151,7 @@ impl Error {
                 | Self::TimeLimit { .. }
                 | Self::Deadlock { .. }
                 | Self::Bug(_)
+                | Self::Adapter { .. }
                 | Self::Process(_)
                 | Self::Collective(
                     CollectiveError::PeerEnded { .. }

@@ -151,6 +151,22 @@ impl Info {
                 Some(u8::from(settings.check).to_string()),
                 from.check,
             ),
+            one("SHMEM_PATH", Some(settings.path.to_string()), from.path),
+            one(
+                "SHMEM_NODE_PES",
+                settings.node_pes.map(|pes| pes.to_string()),
+                from.node_pes,
+            ),
+            one(
+                "SHMEM_IBGDA_DEPTH",
+                Some(settings.queue_blocks.to_string()),
+                from.queue_blocks,
+            ),
+            one(
+                "SHMEM_IBGDA_CONTEXTS",
+                Some(settings.queue_contexts.to_string()),
+                from.queue_contexts,
+            ),
         ];
         for name in VARIABLES {
             let value = std::env::var(name).ok().filter(|text| !text.is_empty());
@@ -184,7 +200,7 @@ impl fmt::Display for Info {
             Err(error) => writeln!(f, "no GPU: {error}")?,
         }
         for Setting { name, value, source } in &self.settings {
-            writeln!(f, "{name:16} {value:24} {source}")?;
+            writeln!(f, "{name:20} {value:24} {source}")?;
         }
         Ok(())
     }
@@ -209,7 +225,7 @@ mod tests {
         );
         let text = info.to_string();
         assert!(
-            text.contains("SHMEM_TIMEOUT    2.5 ") && text.contains("environment"),
+            text.contains("SHMEM_TIMEOUT        2.5 ") && text.contains("environment"),
             "{text}"
         );
     }

@@ -91,7 +91,7 @@ mod world;
 pub use backend::cuda::CudaError;
 pub use buffer::{Buf, RangeError, SymBuf};
 pub use collective::CollectiveError;
-pub use config::{Backend, ConfigError, MemoryHandles};
+pub use config::{Backend, ConfigError, MemoryHandles, Path};
 pub use contexts::Contexts;
 pub use error::Error;
 pub use fault::DeviceFault;

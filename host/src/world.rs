@@ -2,7 +2,7 @@
 
 use crate::backend::{Platform, cuda, sim};
 use crate::collective::Turn;
-use crate::config::{Backend, MemoryHandles, Settings};
+use crate::config::{Backend, ConfigError, MemoryHandles, Path, Settings};
 use crate::info::Source;
 use crate::job::Job;
 use crate::post::Post;
@@ -121,7 +121,61 @@ impl Builder {
     /// # Ok::<(), shmem_host::Error>(())
     /// ```
     pub fn sim_path(mut self, path: SimPath) -> Self {
-        self.settings.path = Some(path);
+        self.settings.sim_path = Some(path);
+        self
+    }
+
+    /// What carries operations between PEs. Default: [`Path::Auto`]. On the simulator another one than that wins over
+    /// [`sim_path`](Self::sim_path) and `SHMEM_SIM_PATH`.
+    pub fn path(mut self, path: Path) -> Self {
+        self.settings.path = path;
+        self.settings.from.path = Source::Builder;
+        self
+    }
+
+    /// PEs of a node of the simulator, where the path is [`Path::Mixed`]. Default: half of all PEs.
+    ///
+    /// ```
+    /// use shmem_host::{Backend, Path, World};
+    ///
+    /// let world = World::builder().backend(Backend::Sim).pes(3).path(Path::Mixed).node_pes(1).build()?;
+    /// world.run(|pe| {
+    ///     assert_eq!(pe.node().n_pes(), 1);
+    ///     pe.barrier_all()
+    /// })?;
+    /// # Ok::<(), shmem_host::Error>(())
+    /// ```
+    pub fn node_pes(mut self, node_pes: u32) -> Self {
+        self.settings.node_pes = Some(node_pes);
+        self.settings.from.node_pes = Source::Builder;
+        self
+    }
+
+    /// Blocks of 64 bytes of each send queue of network adapters: a power of two from 16 to 32768. Default: 256.
+    ///
+    /// ```
+    /// use shmem_host::{Backend, ConfigError, Error, World};
+    ///
+    /// let built = World::builder().backend(Backend::Sim).queue_blocks(100).build();
+    /// assert!(matches!(built, Err(Error::Config(ConfigError::Queues { blocks: 100, .. }))));
+    /// ```
+    pub fn queue_blocks(mut self, blocks: u32) -> Self {
+        self.settings.queue_blocks = blocks;
+        self.settings.from.queue_blocks = Source::Builder;
+        self
+    }
+
+    /// Contexts that have send queues of their own, 1 to 64; the others share those of the default context. Default: 8.
+    ///
+    /// ```
+    /// use shmem_host::{Backend, ConfigError, Error, World};
+    ///
+    /// let built = World::builder().backend(Backend::Sim).queue_contexts(100).build();
+    /// assert!(matches!(built, Err(Error::Config(ConfigError::Queues { contexts: 100, .. }))));
+    /// ```
+    pub fn queue_contexts(mut self, contexts: u32) -> Self {
+        self.settings.queue_contexts = contexts;
+        self.settings.from.queue_contexts = Source::Builder;
         self
     }
 
@@ -151,6 +205,15 @@ impl Builder {
                 Err(error) => return Err(error.into()),
             },
         };
+        settings.check_path()?;
+        if devices.is_some() && settings.path.has_adapters() {
+            return Err(ConfigError::Path {
+                path: settings.path,
+                place: "on GPUs",
+                cause: "the set-up of real adapters is missing: take auto or load-store, or the simulator (SHMEM_BACKEND=sim)",
+            }
+            .into());
+        }
         let world = Shared::next_world();
         let (platform, group): (Arc<dyn Platform>, _) = match (&self.processes.0, devices) {
             (None, None) => {

@@ -5,7 +5,8 @@
 
 use crate::KernelArg;
 use crate::arch::{self, Space, Strength};
-use crate::signal::{CounterWord, SignalWord};
+use crate::network;
+use crate::signal::{Counter, CounterWord, SignalWord};
 use crate::sym::Sym;
 use crate::tile::Tile;
 use core::marker::PhantomData;
@@ -49,10 +50,38 @@ macro_rules! wait_words {
         }
     )* };
 }
-// A counter's first half counts what load/store peers add; the network's half joins with the network path.
+impl WaitWord for Counter {
+    type Value = u64;
+    /// The first half counts what load/store peers add, the second what adapters do.
+    #[inline(always)]
+    #[track_caller]
+    fn __acquire(self) -> u64 {
+        let half = |offset| -> u64 {
+            // SAFETY: `at` found it inside a live object.
+            unsafe { arch::load(self.address() + offset, Space::Symmetric, Strength::Acquire) }
+        };
+        let here = half(0);
+        if network::present() {
+            here.wrapping_add(half(8))
+        } else {
+            here
+        }
+    }
+    #[inline(always)]
+    fn __address(self) -> u64 {
+        self.address()
+    }
+    #[inline(always)]
+    fn __bits(value: u64) -> u64 {
+        value
+    }
+    #[inline(always)]
+    fn __value(bits: u64) -> u64 {
+        bits
+    }
+}
 wait_words! {
     SignalWord: u64, u64;
-    CounterWord: u64, u64;
     u32: u32, u32;
     i32: i32, i32;
     u64: u64, u64;

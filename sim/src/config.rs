@@ -3,7 +3,7 @@
 use crate::choices::Notes;
 use crate::memory::heap_file;
 use crate::net::{Fault, Model, Path};
-use shmem::state::{MAX_PES, SystemArea};
+use shmem::state::{MAX_PES, MIN_QUEUE_LOG2, SystemArea};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -38,6 +38,11 @@ pub struct Config {
     /// PEs of a node, which reach each other by load and store. None: all of them over [`Path::LoadStore`], else each is a
     /// node of its own.
     pub node_pes: Option<u32>,
+    /// Contexts that have queues of their own over [`Path::Ibgda`]; the others share those of context 0.
+    pub contexts: u32,
+    /// Blocks of each send queue over [`Path::Ibgda`], a power of two from [`LEAST_BLOCKS`](Self::LEAST_BLOCKS) to
+    /// [`MOST_BLOCKS`](Self::MOST_BLOCKS).
+    pub queue_blocks: u32,
     /// Which of the PEs are here, where others are in other processes. None: all of them.
     pub processes: Option<Processes>,
     /// What breaks.
@@ -54,6 +59,13 @@ pub struct Config {
 }
 
 impl Config {
+    /// The shortest send queue.
+    pub const LEAST_BLOCKS: u32 = 1 << MIN_QUEUE_LOG2;
+    /// The longest send queue: what 16-bit indices can tell apart.
+    pub const MOST_BLOCKS: u32 = 1 << 15;
+    /// The most contexts with queues of their own.
+    pub const MOST_CONTEXTS: u32 = 64;
+
     /// Seed 0, heaps of 1 GiB, checked, a limit of 30 seconds.
     pub fn new(pes: u32) -> Self {
         Self {
@@ -64,6 +76,8 @@ impl Config {
             check: true,
             path: None,
             node_pes: None,
+            contexts: 8,
+            queue_blocks: 256,
             processes: None,
             faults: Vec::new(),
             timeline: std::env::var_os("SHMEM_TIMELINE")
@@ -80,9 +94,37 @@ impl Config {
         self.processes.as_ref().map_or(0..self.pes, |here| here.local.clone())
     }
 
-    /// Whether accesses are checked: what lanes of other processes do is not seen.
+    /// Whether accesses are checked: what lanes of other processes do is not seen, nor what adapters do.
     pub(crate) fn checked(&self) -> bool {
-        self.check && self.processes.is_none()
+        self.check && self.processes.is_none() && !self.has_adapters()
+    }
+
+    /// Whether emulated adapters carry operations. A path that is not understood is refused elsewhere.
+    pub(crate) fn has_adapters(&self) -> bool {
+        self.path_and_node().is_ok_and(|(path, _)| path == Path::Ibgda)
+    }
+
+    /// Refuses what worlds over emulated adapters can't have.
+    pub(crate) fn check_adapters(&self) -> Result<(), SimError> {
+        let (contexts, blocks) = (self.contexts, self.queue_blocks);
+        if !(1..=Self::MOST_CONTEXTS).contains(&contexts)
+            || !(Self::LEAST_BLOCKS..=Self::MOST_BLOCKS).contains(&blocks)
+            || !blocks.is_power_of_two()
+        {
+            return Err(SimError::Queues { contexts, blocks });
+        }
+        let refuse = |what, instead| Err(SimError::NotOverAdapters { what, instead });
+        if self.processes.is_some() {
+            return refuse("PEs in several processes", "give all PEs to one process");
+        }
+        if self.model.is_some() {
+            return refuse("a model of times", "take the path queue-pairs");
+        }
+        let has_no_part = |fault: &Fault| matches!(fault, Fault::Slow { .. } | Fault::FlipBit { .. });
+        if self.faults.iter().any(has_no_part) {
+            return refuse("slow links or flipped bits", "take the path queue-pairs");
+        }
+        Ok(())
     }
 
     /// What carries operations, and how many PEs a node has.
@@ -107,6 +149,10 @@ impl Config {
                 pes: self.pes,
                 heaps: heaps.len(),
             });
+        }
+        let is_cut = |fault: &Fault| matches!(fault, Fault::CutOff { .. });
+        if self.faults.iter().any(is_cut) && !self.has_adapters() {
+            return Err(SimError::NoAdapters);
         }
         let needed = SystemArea::new(self.pes).bytes;
         if self.heap_bytes < needed {
@@ -190,6 +236,54 @@ pub enum SimError {
         /// Heaps given.
         heaps: usize,
     },
+    /// Queues of network adapters that can't be.
+    #[error(
+        "{contexts} contexts with queues of {blocks} blocks were asked for: give 1 to {} contexts, and a power of two from {} \
+         to {} blocks (SHMEM_IBGDA_CONTEXTS, SHMEM_IBGDA_DEPTH)",
+        Config::MOST_CONTEXTS,
+        Config::LEAST_BLOCKS,
+        Config::MOST_BLOCKS
+    )]
+    Queues {
+        /// As asked.
+        contexts: u32,
+        /// As asked.
+        blocks: u32,
+    },
+    /// Queues of network adapters that take too much memory.
+    #[error(
+        "{count} pairs of PEs with {contexts} contexts of {blocks} blocks take {bytes} bytes for queues, and {most} are the \
+         most: ask for fewer contexts or blocks (SHMEM_IBGDA_CONTEXTS, SHMEM_IBGDA_DEPTH), or larger nodes"
+    )]
+    QueueMemory {
+        /// What they take.
+        bytes: u64,
+        /// What they may take.
+        most: u64,
+        /// Contexts of each pair of PEs.
+        contexts: u32,
+        /// Blocks of each queue.
+        blocks: u32,
+        /// Pairs of PEs that the network connects.
+        count: u64,
+    },
+    /// The adapters could not be made.
+    #[error("the network adapters could not be set up: {cause}")]
+    Adapters {
+        /// Why.
+        cause: String,
+    },
+    /// Something that worlds over emulated adapters don't have.
+    #[error("a world over ibgda can't have {what}: {instead}")]
+    NotOverAdapters {
+        /// What was asked for.
+        what: &'static str,
+        /// What to do.
+        instead: &'static str,
+    },
+    /// A fault of network adapters, in a world that has none.
+    #[error("a network adapter is to be cut off, and this world has none: take the path ibgda")]
+    NoAdapters,
     /// The system gave no memory.
     #[error("could not map {bytes} bytes for {what}: {source}; make heap_bytes or the number of PEs smaller")]
     Map {

@@ -4,10 +4,10 @@
 //! the lanes find does not depend on how fast the hosts are, and a run can be replayed from its seed.
 
 use crate::check::{HostAccess, HostEvent};
+use crate::config::Config;
 use crate::failure::Failure;
 use crate::hosts::{Doing, Gangs, Host};
 use crate::kernel::KernelJob;
-use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -21,6 +21,8 @@ pub(crate) struct Desk {
     hosts: Box<[Condvar]>,
     /// Something is new for the simulator; looked at between lanes, without the lock.
     news: AtomicBool,
+    /// Network adapters carry operations, on after kernels have ended.
+    adapters: bool,
 }
 
 struct State {
@@ -64,6 +66,8 @@ pub(crate) struct Order {
 pub(crate) struct News {
     pub(crate) orders: Vec<Order>,
     pub(crate) events: Vec<HostEvent>,
+    /// How many there were so far, these among them.
+    pub(crate) noted: u64,
     pub(crate) told: Option<Failure>,
     pub(crate) shutdown: bool,
     /// A host does other things, and is no longer waited for: lanes that run now run beside it.
@@ -72,9 +76,11 @@ pub(crate) struct News {
 
 /// The host's side.
 impl Desk {
-    /// The hosts of PEs that are not `local` are in other processes. `checked`: what hosts do is told.
-    pub(crate) fn new(pes: u32, local: Range<u32>, checked: bool) -> Self {
+    /// The hosts of PEs that are not local are in other processes. Where accesses are checked, what hosts do is told.
+    pub(crate) fn new(config: &Config) -> Self {
+        let (pes, local, checked) = (config.pes, config.local(), config.checked());
         Self {
+            adapters: config.has_adapters(),
             state: Mutex::new(State {
                 orders: Vec::new(),
                 events: checked.then(Vec::new),
@@ -210,7 +216,10 @@ impl Desk {
     /// Waits until everything that hosts have done so far has been looked at. Returns why the world has failed, if it has.
     pub(crate) fn settle(&self, pe: u32) -> Option<Failure> {
         let mut state = self.lock();
-        if state.events.is_none() || state.noted == state.looked_at {
+        if self.adapters {
+            // What they do last is looked at as well.
+            state.noted += 1;
+        } else if state.events.is_none() || state.noted == state.looked_at {
             return state.failure.clone();
         }
         state.hosts[pe as usize].block();
@@ -295,16 +304,18 @@ impl Desk {
         News {
             orders,
             events: state.events.as_mut().map(std::mem::take).unwrap_or_default(),
+            noted: state.noted,
             told: state.told.take(),
             shutdown: state.shutdown,
             host_away: state.hosts.iter().any(Host::is_away),
         }
     }
 
-    /// So many things that hosts have done have been looked at.
-    pub(crate) fn looked_at(&self, events: usize) {
-        if events > 0 {
-            self.lock().looked_at += events as u64;
+    /// Of the things that hosts have done, so many have been looked at.
+    pub(crate) fn looked_at(&self, noted: u64) {
+        let mut state = self.lock();
+        if state.looked_at < noted {
+            state.looked_at = noted;
             self.hosts.iter().for_each(Condvar::notify_all);
         }
     }

@@ -82,7 +82,7 @@ impl Engine {
         config.check()?;
         let (_, node_pes) = config.path_and_node()?;
         panics::install_hook();
-        let desk = Arc::new(Desk::new(config.pes, config.local(), config.checked()));
+        let desk = Arc::new(Desk::new(&config));
         let heaps = Arc::new(Heaps::of(&config)?);
         let (ready, made) = mpsc::sync_channel(1);
         let (thread_desk, thread_heaps) = (Arc::clone(&desk), Arc::clone(&heaps));
@@ -360,7 +360,7 @@ pub(crate) fn run_here(config: &Config, jobs: impl Iterator<Item = KernelJob>) -
     };
     config.check().map_err(unmade)?;
     panics::install_hook();
-    let desk = Arc::new(Desk::new(config.pes, 0..config.pes, config.checked()));
+    let desk = Arc::new(Desk::new(config));
     let heaps = Arc::new(Heaps::new(config.pes, config.heap_bytes).map_err(unmade)?);
     let _watch = overflow::Watch::new().map_err(unmade)?;
     let world = World::new(config, Arc::clone(&heaps)).map_err(unmade)?;

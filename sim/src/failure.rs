@@ -30,6 +30,13 @@ pub enum Failure {
         /// Who waits on what, and where.
         report: String,
     },
+    /// A network adapter was given what it can't do: a work queue entry or a doorbell is wrong. Only over
+    /// [`Path::Ibgda`](crate::Path::Ibgda).
+    #[error("{report}")]
+    Adapter {
+        /// Whose adapter, which queue pair and entry, and what is wrong with it.
+        report: String,
+    },
     /// Another PE failed, or its host program did.
     #[error("PE {pe} failed: {cause}")]
     PeerFailed {

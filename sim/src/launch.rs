@@ -1,5 +1,6 @@
 //! A launch under way: which of its blocks are resident, and which of its lanes runs next.
 
+use crate::adapters::Adapters;
 use crate::block::{Block, Home};
 use crate::check::{Clock, LaunchId};
 use crate::choices::Sequence;
@@ -364,6 +365,7 @@ impl Launch {
     /// Runs ready lanes of one warp, each until it waits: mostly all of them, in an order that the seed decides.
     fn run_warp(&self) -> bool {
         self.world.net.deliver();
+        self.world.adapters_do(Adapters::pass);
         let Some((id, draw, passed)) = self.queue.pick() else {
             return false;
         };

@@ -11,6 +11,7 @@
 //! | `block`, `meet`, `lane`, `machine` | warps, barriers, coroutines, what a lane's calls do |
 //! | `check` | the happens-before checker: finds missing fences, waits and syncs |
 //! | `net`, `memory` | when an operation takes effect at another PE, and the memory it changes |
+//! | `adapters` | emulated network adapters, which the kernel's own entries drive |
 //! | `cut` | one call left out, by `SHMEM_SIM_SKIP` |
 //! | `breaks` | what a lane meets of [`Fault`]s |
 //! | `choices`, `rng`, `clock` | random decisions, by number; simulated time |
@@ -43,6 +44,7 @@
 //! assert!(error.to_string().contains("wanted == 3"));
 //! ```
 
+mod adapters;
 mod agree;
 mod async_copy;
 mod block;

@@ -64,7 +64,7 @@ impl Lane {
     }
 
     /// A lane whose call has shown a bug goes no further.
-    fn end_if_failed(&self) {
+    pub(crate) fn end_if_failed(&self) {
         if self.world().failure().is_some() && !self.must_not_wait() {
             self.leave();
         }
@@ -84,6 +84,14 @@ impl Lane {
         }
         match offset.checked_add(bytes) {
             Some(end) if end <= heap => {
+                if self.world().state(self.block().home.pe).peer_base[pe as usize] == 0
+                    && self.world().adapters.is_some()
+                {
+                    self.misuse(
+                        at,
+                        format!("this call knows no way to PE {pe}, which load and store does not reach"),
+                    );
+                }
                 self.admit(pe, at);
                 Remote { pe, offset }
             }
@@ -177,12 +185,12 @@ impl Lane {
     }
 
     /// The slice of an operation in a timeline.
-    fn reach_span(&self, name: &'static str, leads: bool, pe: u32, bytes: u64, at: At) -> Span<'_> {
+    pub(crate) fn reach_span(&self, name: &'static str, leads: bool, pe: u32, bytes: u64, at: At) -> Span<'_> {
         self.span(name, leads, at, Detail::Reach { pe, bytes })
     }
 
     #[cold]
-    fn misuse(&self, at: At, message: String) -> ! {
+    pub(crate) fn misuse(&self, at: At, message: String) -> ! {
         self.fail_at(at, message);
         self.leave()
     }
@@ -766,6 +774,11 @@ impl Machine for Lane {
             let value = self.load(from, at);
             self.store(to, value, at);
         }
+    }
+
+    fn ring(&self, register: u64, value: u64, at: At) {
+        self.count_call(at);
+        self.rings(register, value, at);
     }
 
     fn now_ns(&self) -> u64 {

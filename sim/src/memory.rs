@@ -72,6 +72,10 @@ impl Mapping {
     pub(crate) fn start(&self) -> *mut u8 {
         self.start
     }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
 }
 
 impl Drop for Mapping {

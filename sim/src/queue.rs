@@ -35,11 +35,16 @@ struct Word {
 
 impl Paused {
     pub(crate) fn new(slot: u32, thread: u32, watch: &Watch, reads_clock: bool) -> Self {
+        // A counter has a second half, which only adapters add to.
+        let bytes = match watch.bytes {
+            8 if watch.address.is_multiple_of(16) => 16,
+            bytes => bytes,
+        };
         let word = (watch.address != 0 && watch.count == 1).then(|| Word {
             address: watch.address,
-            bytes: watch.bytes,
-            // SAFETY: a watched word is live as long as its lane waits.
-            seen: unsafe { memory::load(watch.address, watch.bytes) },
+            bytes,
+            // SAFETY: a watched word is live as long as its lane waits, and so is the rest of 16 bytes that are aligned.
+            seen: unsafe { memory::load(watch.address, bytes) },
         });
         Self {
             slot,

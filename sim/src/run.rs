@@ -153,6 +153,12 @@ impl Sim {
         self
     }
 
+    /// Contexts with queues of their own, and blocks of each queue, over [`Path::Ibgda`]: see [`Config::contexts`].
+    pub fn queues(mut self, contexts: u32, blocks: u32) -> Self {
+        (self.config.contexts, self.config.queue_blocks) = (contexts, blocks);
+        self
+    }
+
     /// Something that breaks; called again, one thing more.
     pub fn fault(mut self, fault: Fault) -> Self {
         self.config.faults.push(fault);

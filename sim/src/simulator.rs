@@ -1,5 +1,6 @@
 //! The simulator's thread: starts what is at the head of the streams, runs lanes, and finds out when nothing can go on.
 
+use crate::adapters::Adapters;
 use crate::check::HostEvent;
 use crate::desk::{Desk, News, Order};
 use crate::failure::Failure;
@@ -78,6 +79,9 @@ impl Simulator {
                 self.idle();
             }
         }
+        if self.world.failure().is_none() {
+            self.world.adapters_do(Adapters::drain);
+        }
         self.end_lanes();
         self.write_timeline();
         if let Some(failure) = self.world.failure().cloned() {
@@ -97,14 +101,18 @@ impl Simulator {
                 break;
             }
             // What a host has done before it failed may be why.
-            let events = news.events.len();
             self.look_at(news.events);
             if let Some(failure) = news.told {
                 self.world.fail(failure);
             }
             self.accept(news.orders);
             if self.world.failure().is_none() {
-                self.desk.looked_at(events);
+                if self.launches.is_empty() && self.has_ended() {
+                    self.world.adapters_do(Adapters::drain);
+                }
+            }
+            if self.world.failure().is_none() {
+                self.desk.looked_at(news.noted);
             }
             if self.world.failure().is_none() {
                 self.start();
@@ -202,7 +210,8 @@ impl Simulator {
             }
             // Time goes on by itself where nobody runs.
             if !ran {
-                ran = self.world.net.skip();
+                // Between launches adapters wait, so that what hosts find does not depend on their speed.
+                ran = self.world.net.skip() || !self.launches.is_empty() && self.world.adapters_do(Adapters::go_on);
                 // What lands last may be what was wrong.
                 if self.world.failure().is_some() {
                     return true;
@@ -256,6 +265,9 @@ impl Simulator {
 
     /// No lane is ready: waits for a host, or finds that nothing can ever go on.
     fn idle(&mut self) {
+        if self.launches.is_empty() && self.world.adapters_do(Adapters::drain) {
+            return;
+        }
         if self.has_ended() {
             self.desk.sleep(None);
             return;

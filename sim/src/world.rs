@@ -1,5 +1,6 @@
 //! What all lanes of a world share on the simulator's thread.
 
+use crate::adapters::Adapters;
 use crate::agree::Agreement;
 use crate::check::Checker;
 use crate::choices::Choices;
@@ -21,6 +22,8 @@ pub(crate) struct World {
     pub(crate) seed: u64,
     pub(crate) memory: Rc<Memory>,
     pub(crate) net: Network,
+    /// What carries operations to other nodes over [`Path::Ibgda`]; None over other paths.
+    pub(crate) adapters: Option<Adapters>,
     pub(crate) choices: Rc<Choices>,
     pub(crate) stacks: RefCell<StackPool>,
     states: Box<[DeviceState]>,
@@ -50,6 +53,9 @@ impl World {
             peer_base[pe as usize] = heaps.base(pe) as u64;
         }
         let (path, node_pes) = config.path_and_node()?;
+        let adapters = Adapters::new(config, &heaps)?;
+        // Adapters carry everything where nobody says what a node is.
+        let alone = adapters.is_some() && config.node_pes.is_none();
         let states = (0..config.pes).map(|my_pe| {
             let node_start = my_pe / node_pes * node_pes;
             let node_size = node_pes.min(config.pes - node_start);
@@ -59,10 +65,13 @@ impl World {
                 let strangers = (0..config.pes).filter(|pe| !node.contains(pe));
                 strangers.for_each(|pe| peer_base[pe as usize] = 0);
             }
+            if alone {
+                peer_base[my_pe as usize] = 0;
+            }
             DeviceState {
                 my_pe,
                 n_pes: config.pes,
-                heap_base: peer_base[my_pe as usize],
+                heap_base: heaps.base(my_pe) as u64,
                 heap_bytes: config.heap_bytes,
                 fault: 0,
                 time_limit_ns: config.time_limit.map_or(0, |limit| limit.as_nanos() as u64),
@@ -70,10 +79,11 @@ impl World {
                 node_sync: area.node_sync,
                 node_start,
                 node_size,
-                network: 0,
+                network: adapters.as_ref().map_or(0, |adapters| adapters.state(my_pe)),
                 peer_base,
             }
         });
+        let states = states.collect();
         let memory = Rc::new(Memory::new(Arc::clone(&heaps)));
         let failure = Rc::default();
         let place = Box::new(move |address| heaps.place(address));
@@ -94,7 +104,8 @@ impl World {
             choices,
             memory,
             stacks,
-            states: states.collect(),
+            states,
+            adapters,
             local: config.local(),
             switches: Cell::new(0),
             stretch_ns: if config.model.is_some() { 0 } else { TICK_NS },
@@ -179,6 +190,22 @@ impl World {
 
     pub(crate) fn failure(&self) -> Option<&Failure> {
         self.failure.get()
+    }
+
+    /// Lets the network adapters do something. What they write is news to lanes that wait, and what they find wrong fails the
+    /// world. False where they have done nothing, or there are none.
+    pub(crate) fn adapters_do(&self, what: impl FnOnce(&Adapters) -> bool) -> bool {
+        let Some(adapters) = &self.adapters else {
+            return false;
+        };
+        let done = what(adapters);
+        if adapters.take_changed() {
+            self.memory.expect_changes();
+        }
+        if let Some(failure) = adapters.take_failure() {
+            self.fail(failure);
+        }
+        done
     }
 
     /// From now on lanes are resumed only to end.

@@ -97,7 +97,7 @@ fn many_that_send_to_one_share_its_port() {
 
 #[test]
 fn what_is_answered_takes_both_ways() {
-    for path in Path::ALL {
+    for path in Path::MODELS {
         let one = |kernel: fn(SymSlice<u64>)| {
             let sim = Sim::new(2).path(path).node_pes(1).model(Model::all(NODE));
             let run = sim.run(|| {

@@ -7,7 +7,8 @@ use std::collections::HashMap;
 
 /// Something that breaks in a world. The same seed breaks it in the same way.
 ///
-/// Operations are counted from 1: each lane's share of a put or get, each p, g, signal and atomic.
+/// Operations are counted from 1: each lane's share of a put or get, each p, g, signal and atomic; over
+/// [`Path::Ibgda`](crate::Path::Ibgda) each doorbell.
 ///
 /// ```
 /// use shmem::prelude::*;
@@ -47,6 +48,14 @@ pub enum Fault {
     /// [`FaultKind::Network`](shmem::fault::FaultKind::Network).
     Error {
         /// Which.
+        pe: u32,
+        /// The operation's number.
+        at: u64,
+    },
+    /// The network adapter of a PE is cut off at one of its operations, or from the start where that is 0: what goes to or
+    /// from it is lost, and comes back as an error after all retries. Only over [`Path::Ibgda`](crate::Path::Ibgda).
+    CutOff {
+        /// Whose.
         pe: u32,
         /// The operation's number.
         at: u64,
@@ -142,6 +151,20 @@ pub(crate) enum Fate {
     Reported,
     /// Its PE dies of it.
     Death,
+    /// It is the first that its PE's adapter can't send.
+    CutOff,
+}
+
+/// What becomes of a doorbell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rung {
+    Fine,
+    /// The adapter does not hear it.
+    Frozen,
+    /// The adapter gives up what was posted.
+    Failed,
+    /// The adapter is cut off first.
+    CutOff,
 }
 
 /// A number from 0 to 1.
@@ -191,6 +214,7 @@ impl Faults {
             match *fault {
                 Fault::Kill { pe, at } if pe == from && at == number => hit.fate = Fate::Death,
                 Fault::Error { pe, at } if pe == from && at == number => hit.fate = Fate::Error,
+                Fault::CutOff { pe, at } if pe == from && at == number => hit.fate = Fate::CutOff,
                 Fault::Freeze { link, at } if link.is(from, to) && on_link >= at => hit.fate = Fate::Frozen,
                 Fault::Slow { link, by } if link.is(from, to) => hit.delay_ns += by.draw(&self.rng).min(1 << 40),
                 Fault::FlipBit { link, when } if link.is(from, to) => {
@@ -223,6 +247,16 @@ impl Faults {
             ..hit
         });
         hit
+    }
+
+    /// What was found for the doorbell that is being rung.
+    pub(crate) fn rung(&self) -> Rung {
+        match self.now.get().fate {
+            Fate::Frozen => Rung::Frozen,
+            Fate::Error | Fate::Reported => Rung::Failed,
+            Fate::CutOff => Rung::CutOff,
+            Fate::Fine | Fate::Death => Rung::Fine,
+        }
     }
 
     /// Whether a link is frozen for what comes next.

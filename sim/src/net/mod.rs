@@ -31,6 +31,7 @@ mod path;
 mod style;
 
 pub(crate) use effects::Effects;
+pub(crate) use faults::Rung;
 pub use faults::{Delay, Fault, Link, When};
 pub use model::{LinkModel, Model};
 pub(crate) use op::{Fences, Local, Origin, Remote, Team};
@@ -683,6 +684,11 @@ impl Network {
     pub(crate) fn admit(&self, from: u32, to: u32) -> Option<String> {
         let hit = self.faults.count(from, to);
         (hit.fate == Fate::Death).then(|| format!("killed at its operation {}", hit.number))
+    }
+
+    /// What becomes of the doorbell that was admitted last.
+    pub(crate) fn rung(&self) -> Rung {
+        self.faults.rung()
     }
 
     /// Whether what acts at once on a PE has to wait for ever.

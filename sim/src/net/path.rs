@@ -11,6 +11,10 @@ use std::str::FromStr;
 /// | `LoadStore` | in any order that fences allow | all PEs see them |
 /// | `QueuePairs` | in the order of issue | acknowledged: later operations to that PE come behind them |
 /// | `Proxy` | in any order that fences allow | as `QueuePairs` |
+/// | `Ibgda` | as `QueuePairs`, by emulated adapters | as `QueuePairs` |
+///
+/// The first three are models of what a path may do. Over `Ibgda` lanes run the code that drives network adapters on GPUs,
+/// and adapters are emulated down to each entry of their queues; the order of accesses is not checked there.
 ///
 /// ```
 /// assert_eq!("queue-pairs".parse(), Ok(shmem_sim::Path::QueuePairs));
@@ -24,17 +28,22 @@ pub enum Path {
     QueuePairs,
     /// A NIC that a host thread drives.
     Proxy,
+    /// Emulated network adapters, which the kernel's own entries and doorbells drive. Where no
+    /// [`node_pes`](crate::Config::node_pes) says how many PEs a node has, they carry everything, also from a PE to itself.
+    Ibgda,
 }
 
 /// What is no name of a [`Path`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no path: there are load-store, queue-pairs and proxy")]
+#[error("{0:?} is no path: there are load-store, queue-pairs, proxy and ibgda")]
 pub struct NoPath(String);
 
 impl Path {
     /// All there are.
-    pub const ALL: [Self; 3] = [Self::LoadStore, Self::QueuePairs, Self::Proxy];
-    const NAMES: [&'static str; 3] = ["load-store", "queue-pairs", "proxy"];
+    pub const ALL: [Self; 4] = [Self::LoadStore, Self::QueuePairs, Self::Proxy, Self::Ibgda];
+    /// Those that are models, and whose order of accesses is checked.
+    pub const MODELS: [Self; 3] = [Self::LoadStore, Self::QueuePairs, Self::Proxy];
+    const NAMES: [&'static str; 4] = ["load-store", "queue-pairs", "proxy", "ibgda"];
 
     /// Quiet only waits for acknowledgements.
     pub(crate) fn only_acknowledges(self) -> bool {
@@ -52,7 +61,7 @@ impl Path {
             Err(NoPath(value)) => Err(SimError::Environment {
                 variable,
                 value,
-                wanted: "load-store, queue-pairs or proxy",
+                wanted: "load-store, queue-pairs, proxy or ibgda",
             }),
         }
     }

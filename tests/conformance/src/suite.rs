@@ -1,7 +1,7 @@
 //! The host side of the suite.
 
 use anyhow::Context;
-use shmem_host::{Backend, Pe, World};
+use shmem_host::{Backend, Builder, Path, Pe, World};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// One test: what it is called, and what each PE does.
@@ -53,19 +53,21 @@ pub fn cases() -> Vec<Case> {
     .concat()
 }
 
+/// A world of the simulator to be, over the path that `SHMEM_PATH` names: `cargo xtask test --path`.
+///
+/// # Panics
+/// It names none.
+pub fn simulator(pes: u32) -> Builder {
+    let path = std::env::var("SHMEM_PATH").map_or(Path::Auto, |name| name.parse().expect("SHMEM_PATH"));
+    World::builder().backend(Backend::Sim).pes(pes).path(path)
+}
+
 /// Every case in one world of the simulator, whose seed is its number of PEs; unchecked, for the suite's size.
 ///
 /// # Panics
 /// Where a case fails.
 pub fn simulated(pes: u32) {
-    let world = || {
-        Ok(World::builder()
-            .backend(Backend::Sim)
-            .pes(pes)
-            .seed(pes.into())
-            .check(false)
-            .build()?)
-    };
+    let world = || Ok(simulator(pes).seed(pes.into()).check(false).build()?);
     if let Err(error) = run(world, false) {
         panic!("{pes} PEs: {error:?}");
     }

@@ -1,15 +1,9 @@
 //! Packets and collectives on the simulator, on the numbers of PEs that the whole suite does not run on. `tests/seeds` has the
 //! checker look at the same cases.
-use conformance::suite::Case;
-use shmem_host::{Backend, World};
+use conformance::suite::{Case, simulator};
 
 fn run(pes: u32, seed: u64) {
-    let world = World::builder()
-        .backend(Backend::Sim)
-        .pes(pes)
-        .seed(seed)
-        .check(false)
-        .build();
+    let world = simulator(pes).seed(seed).check(false).build();
     let all: [&[Case]; 3] = [
         conformance::packet::CASES,
         conformance::collective::CASES,

@@ -1,10 +1,10 @@
 //! Communication in stream order on the simulator, over more seeds than the whole suite gets.
-use shmem_host::{Backend, World};
+use conformance::suite::simulator;
 
 #[test]
 fn every_case_over_seeds() {
     for (pes, seed) in [(1, 0), (2, 0), (2, 1), (2, 2), (3, 3), (4, 4)] {
-        let world = World::builder().backend(Backend::Sim).pes(pes).seed(seed).build();
+        let world = simulator(pes).seed(seed).build();
         let run = world.unwrap().run(|pe| -> anyhow::Result<()> {
             for case in conformance::stream::CASES {
                 (case.run)(&pe).map_err(|error| error.context(case.name))?;

@@ -8,7 +8,7 @@ use super::{
     Stopwatch, StreamGrid, StreamId, Watch,
 };
 use crate::collective::CollectiveError;
-use crate::config::{ConfigError, Settings};
+use crate::config::{ConfigError, Path, Settings};
 use crate::fault::DeviceFault;
 use crate::heap::Placed;
 use crate::images::ImageError;
@@ -64,10 +64,19 @@ impl Sim {
         let mut config = Config::new(pes);
         config.seed = settings.seed;
         config.check = settings.check;
-        config.path = settings.path;
+        (config.path, config.node_pes) = path_and_node(settings, pes);
+        (config.contexts, config.queue_blocks) = (settings.queue_contexts, settings.queue_blocks);
         config.heap_bytes = heap_bytes;
         config.time_limit = settings.time_limit;
         if group.processes().is_some() {
+            if settings.path.has_adapters() {
+                return Err(ConfigError::Path {
+                    path: settings.path,
+                    place: "in several processes of the simulator",
+                    cause: "one process emulates all adapters: give it all PEs (SHMEM_NPES)",
+                }
+                .into());
+            }
             let made = group.layout.local().map(|_| Processes::heap_file(heap_bytes));
             let made = made.collect::<Result<_, _>>().map_err(|cause| ProcessError::Share {
                 cause: format!("no memory for a heap of {heap_bytes} bytes: {cause}"),
@@ -95,6 +104,19 @@ impl Sim {
             time_limit: settings.time_limit,
             user: Mutex::default(),
         }))
+    }
+}
+
+/// What carries operations, and the PEs of a node. None: the simulator's own defaults.
+fn path_and_node(settings: &Settings, pes: u32) -> (Option<shmem_sim::Path>, Option<u32>) {
+    match settings.path {
+        Path::Auto => (settings.sim_path, None),
+        Path::LoadStore => (Some(shmem_sim::Path::LoadStore), None),
+        Path::Ibgda => (Some(shmem_sim::Path::Ibgda), None),
+        Path::Mixed => {
+            let node_pes = settings.node_pes.unwrap_or(pes.div_ceil(2));
+            (Some(shmem_sim::Path::Ibgda), Some(node_pes))
+        }
     }
 }
 
@@ -215,6 +237,7 @@ impl SimDevice {
             }
             Failure::PeerFailed { pe, cause } => Error::PeerFailed { pe, cause },
             Failure::Bug(bug) => Error::Bug(bug),
+            Failure::Adapter { report } => Error::Adapter { report },
             Failure::Deadlock { report } => Error::Deadlock { report },
             Failure::TimeLimit { report } => Error::TimeLimit {
                 pe: self.pe,

@@ -68,9 +68,14 @@ unsafe fn access<T: AtomicAdd>(target: Target, order: Order, op: AtomicOp, value
             };
             return network::access(op, (offset, to), values[0], values[1], fetches);
         }
-        Target::At { offset, to } => {
-            machine.atomic_at(offset, bytes, to, order.into(), &atomic(hook::Scope::System), at)
-        }
+        Target::At { offset, to } => machine.atomic_at(
+            offset,
+            bytes,
+            super::bare(to),
+            order.into(),
+            &atomic(hook::Scope::System),
+            at,
+        ),
     };
     from_bits(old.into())
 }

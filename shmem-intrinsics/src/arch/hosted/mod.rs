@@ -193,9 +193,13 @@ pub(crate) unsafe fn store_remote<T: Pod>(offset: u64, value: T, to: Peer) {
         // SAFETY: the caller's promise.
         return unsafe { network::store(offset, value, to) };
     }
-    current()
-        .machine
-        .p(offset, to_bits(value), size_of::<T>() as u32, to, Location::caller());
+    current().machine.p(
+        offset,
+        to_bits(value),
+        size_of::<T>() as u32,
+        bare(to),
+        Location::caller(),
+    );
 }
 
 /// # Safety
@@ -210,8 +214,16 @@ pub(crate) unsafe fn load_remote<T: Pod>(offset: u64, from: Peer) -> T {
     from_bits(
         current()
             .machine
-            .g(offset, size_of::<T>() as u32, from, Location::caller()),
+            .g(offset, size_of::<T>() as u32, bare(from), Location::caller()),
     )
+}
+
+/// The context by its number alone.
+fn bare(peer: Peer) -> Peer {
+    Peer {
+        ctx: context::number_of(peer.ctx).1,
+        ..peer
+    }
 }
 
 #[track_caller]
@@ -225,10 +237,7 @@ fn transfer<G: Tile>(tile: G, remote: u64, local: Span, extent: Extent, peer: Pe
         local_space: local.space.into(),
         bytes: extent.bytes,
         element: extent.element,
-        peer: Peer {
-            ctx: peer.ctx & !context::DEFERRED,
-            ..peer
-        },
+        peer: bare(peer),
         blocking: true,
         signal: None,
     }
@@ -291,7 +300,9 @@ pub(crate) fn signal<A: Action>(action: A, to: Peer) {
     if network::carries(to.pe) {
         return network::signal(action, to);
     }
-    current().machine.signal(update(action), to, false, Location::caller());
+    current()
+        .machine
+        .signal(update(action), bare(to), false, Location::caller());
 }
 
 #[track_caller]
@@ -299,23 +310,31 @@ pub(crate) fn signal_relaxed<A: Action>(action: A, to: Peer) {
     if network::carries(to.pe) {
         return network::signal(action, to);
     }
-    current().machine.signal(update(action), to, true, Location::caller());
+    current()
+        .machine
+        .signal(update(action), bare(to), true, Location::caller());
 }
 
 #[track_caller]
 pub(crate) fn fence<G: Tile>(tile: G, ctx: u32) {
-    current().machine.fence(tile.group(), ctx, Location::caller());
+    current()
+        .machine
+        .fence(tile.group(), context::number_of(ctx).1, Location::caller());
 }
 
 #[track_caller]
 pub(crate) fn quiet<G: Tile>(tile: G, ctx: u32) {
-    current().machine.quiet(tile.group(), ctx, Location::caller());
+    current()
+        .machine
+        .quiet(tile.group(), context::number_of(ctx).1, Location::caller());
     acknowledged(tile, ctx);
 }
 
 #[track_caller]
 pub(crate) fn flush<G: Tile>(tile: G, ctx: u32) {
-    current().machine.flush(tile.group(), ctx, Location::caller());
+    current()
+        .machine
+        .flush(tile.group(), context::number_of(ctx).1, Location::caller());
     acknowledged(tile, ctx);
 }
 

@@ -1,6 +1,6 @@
 //! Packets: the machine sees each store that is whole by itself.
 
-use super::{Space, Strength, load};
+use super::{Space, Strength, bare, load};
 use crate::hook::current;
 use crate::network;
 use crate::team::Peer;
@@ -15,7 +15,9 @@ pub(crate) unsafe fn store_packet(offset: u64, word: u64, to: Peer) {
         // SAFETY: the caller's promise.
         return unsafe { network::store(offset, word, to) };
     }
-    current().machine.packet(offset, word.into(), 8, to, Location::caller());
+    current()
+        .machine
+        .packet(offset, word.into(), 8, bare(to), Location::caller());
 }
 
 /// # Safety
@@ -51,7 +53,9 @@ pub(crate) unsafe fn store_packet_whole(offset: u64, words: [u64; 2], to: Peer) 
         return unsafe { network::store(offset, U64x2(words), to) };
     }
     let value = u128::from(words[0]) | u128::from(words[1]) << 64;
-    current().machine.packet(offset, value, 16, to, Location::caller());
+    current()
+        .machine
+        .packet(offset, value, 16, bare(to), Location::caller());
 }
 
 /// # Safety

@@ -1,0 +1,270 @@
+//! Emulated network adapters, one for each PE: what carries a kernel's calls over [`Path::Ibgda`](crate::Path::Ibgda).
+//!
+//! Nothing here knows what a put is. A lane runs the code that a GPU would, which writes work queue entries and rings; the
+//! adapters of `shmem-hca` do what the entries say, a seeded number of steps each time that lanes are switched, and as many
+//! as it takes when no lane can run. What is wrong with an entry or doorbell fails the world.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `setup` | adapters, queue pairs, and the tables that kernels read |
+//! | `memory` | what adapters may read and write |
+//! | `lane` | a lane that rings |
+
+mod lane;
+mod memory;
+mod setup;
+
+use crate::config::{Config, SimError};
+use crate::failure::Failure;
+use crate::memory::{Heaps, Mapping};
+use crate::net::{Fault, Path};
+use crate::rng::{Rng, below};
+use memory::AdapterMemory;
+use rustc_hash::FxHashMap;
+use setup::{Made, PAGE, Wanted};
+use shmem::hook::At;
+use shmem_hca::{Adapter, Fabric, Page, QueuePair, Violation};
+use std::cell::{Cell, RefCell};
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+/// Label of the random sequence of steps.
+const STEPS: u64 = 5;
+/// Packets lost, in a million, in the worlds that lose any: eight losses in a row, which end a queue pair, don't happen.
+const LOSS: u32 = 20_000;
+/// Bytes of a packet at most, by world.
+const MTU: [u32; 3] = [256, 1024, 4096];
+/// Steps per switch of a warp, in eighths, by world.
+const PACES: [usize; 5] = [1, 4, 16, 64, 512];
+/// Steps while nothing else happens, at most, before lanes look again, by world.
+const ALONE: [usize; 3] = [1, 3, 16];
+
+/// The adapters of a world.
+pub(crate) struct Adapters {
+    fabric: RefCell<Fabric<AdapterMemory>>,
+    /// The memory of the queues, which kernels and adapters use.
+    _memory: Arc<Mapping>,
+    /// By PE.
+    adapters: Vec<Adapter>,
+    /// By PE, with the address that its registers have.
+    pages: Vec<(Page, u64)>,
+    states: Vec<u64>,
+    /// By PE and number.
+    queues: RefCell<FxHashMap<(u32, u32), Use>>,
+    rng: Rng,
+    pace: usize,
+    alone: usize,
+    /// There may be something to do.
+    busy: Cell<bool>,
+    failure: RefCell<Option<Failure>>,
+}
+
+/// What a queue pair is for.
+struct Use {
+    pair: QueuePair,
+    ctx: u32,
+    to: u32,
+    /// Where it was rung last.
+    rung: Option<At>,
+}
+
+/// The register that a lane has stored to.
+#[derive(Clone, Copy)]
+pub(crate) struct Doorbell {
+    page: Page,
+    offset: u64,
+    value: u64,
+    /// PE and number of the queue pair that it names.
+    names: (u32, u32),
+}
+
+impl Adapters {
+    /// None where load and store carries everything.
+    pub(crate) fn new(config: &Config, heaps: &Arc<Heaps>) -> Result<Option<Self>, SimError> {
+        let (path, node_pes) = config.path_and_node()?;
+        if path != Path::Ibgda {
+            return Ok(None);
+        }
+        config.check_adapters()?;
+        let alone = config.node_pes.is_none();
+        let rng = Rng::new(config.seed, &[STEPS]);
+        let draw = |n| below(rng.next(), n);
+        let loses = draw(4) == 0;
+        let fabric = shmem_hca::Config {
+            loss: if loses { LOSS } else { 0 },
+            mtu: MTU[draw(MTU.len())],
+            ..shmem_hca::Config::strict(rng.next())
+        };
+        let (pace, steps_alone) = (PACES[draw(PACES.len())], ALONE[draw(ALONE.len())]);
+        let Made {
+            mut fabric,
+            memory,
+            adapters,
+            pages,
+            states,
+            queues,
+        } = setup::make(
+            heaps,
+            &Wanted {
+                contexts: config.contexts,
+                log2: config.queue_blocks.ilog2(),
+                crosses: &|from, to| alone || from / node_pes != to / node_pes,
+                config: fabric,
+            },
+        )?;
+        let queues = queues.into_iter().map(|((ctx, from, to), pair)| {
+            let rung = None;
+            ((from, pair.number()), Use { pair, ctx, to, rung })
+        });
+        for fault in &config.faults {
+            if let Fault::CutOff { pe, at: 0 } = *fault
+                && let Some(&adapter) = adapters.get(pe as usize)
+            {
+                fabric.set_reachable(adapter, false);
+            }
+        }
+        Ok(Some(Self {
+            fabric: RefCell::new(fabric),
+            _memory: memory,
+            adapters,
+            pages,
+            states,
+            queues: RefCell::new(queues.collect()),
+            rng,
+            pace,
+            alone: steps_alone,
+            busy: Cell::new(false),
+            failure: RefCell::default(),
+        }))
+    }
+
+    /// Address of a PE's `NetworkState`.
+    pub(crate) fn state(&self, pe: u32) -> u64 {
+        self.states[pe as usize]
+    }
+
+    /// What a store to an address of a PE would ring; None where there is no register.
+    pub(crate) fn doorbell(&self, pe: u32, register: u64, value: u64) -> Option<Doorbell> {
+        let (page, start) = self.pages[pe as usize];
+        let offset = register.checked_sub(start).filter(|&offset| offset < PAGE)?;
+        // Bytes 4 to 6 of what lies in memory.
+        let number = u32::from_be_bytes(value.to_ne_bytes()[4..].try_into().ok()?) >> 8;
+        Some(Doorbell {
+            page,
+            offset,
+            value,
+            names: (pe, number),
+        })
+    }
+
+    /// The PE at the other end of what is rung.
+    pub(crate) fn target(&self, doorbell: &Doorbell) -> Option<u32> {
+        self.queues.borrow().get(&doorbell.names).map(|queue| queue.to)
+    }
+
+    /// A lane rings: the adapter reads record and entries now.
+    pub(crate) fn ring(&self, doorbell: &Doorbell, at: At) {
+        if let Some(queue) = self.queues.borrow_mut().get_mut(&doorbell.names) {
+            queue.rung = Some(at);
+        }
+        let mut fabric = self.fabric.borrow_mut();
+        fabric.store(doorbell.page, doorbell.offset, &doorbell.value.to_ne_bytes());
+        self.busy.set(true);
+        self.look(&mut fabric);
+    }
+
+    /// The adapter gives up what was posted to a queue pair.
+    pub(crate) fn give_up(&self, doorbell: &Doorbell) {
+        if let Some(queue) = self.queues.borrow().get(&doorbell.names) {
+            // It is one of this fabric's.
+            let _ = self.fabric.borrow_mut().fail(queue.pair);
+            self.busy.set(true);
+        }
+    }
+
+    /// From now on nothing reaches a PE's adapter, nor leaves it.
+    pub(crate) fn cut_off(&self, pe: u32) {
+        let adapter = self.adapters[pe as usize];
+        self.fabric.borrow_mut().set_reachable(adapter, false);
+    }
+
+    /// Some steps, while lanes run. Cheap where there is nothing to do.
+    pub(crate) fn pass(&self) -> bool {
+        if !self.busy.get() {
+            return false;
+        }
+        let eighths = below(self.rng.next(), 2 * self.pace + 1);
+        let more = below(self.rng.next(), 8) < eighths % 8;
+        self.step(eighths / 8 + usize::from(more)) > 0
+    }
+
+    /// Some steps, where nothing else happens. False where there is nothing to do.
+    pub(crate) fn go_on(&self) -> bool {
+        self.busy.get() && self.step(1 + below(self.rng.next(), self.alone)) > 0
+    }
+
+    /// Everything that there is to do. False where there was nothing.
+    pub(crate) fn drain(&self) -> bool {
+        self.busy.get() && self.step(usize::MAX) > 0
+    }
+
+    /// Whether adapters have written to memory since this was last asked.
+    pub(crate) fn take_changed(&self) -> bool {
+        self.fabric.borrow().memory().take_changed()
+    }
+
+    /// What the adapters have found wrong.
+    pub(crate) fn take_failure(&self) -> Option<Failure> {
+        self.failure.borrow_mut().take()
+    }
+
+    fn step(&self, most: usize) -> usize {
+        let mut fabric = self.fabric.borrow_mut();
+        let mut steps = 0;
+        while steps < most {
+            if fabric.step().is_none() {
+                self.busy.set(false);
+                break;
+            }
+            steps += 1;
+        }
+        self.look(&mut fabric);
+        steps
+    }
+
+    /// Tells of what a kernel did wrong. A peer that is out of reach is no fault of the sender's, which learns of it by its
+    /// completion.
+    fn look(&self, fabric: &mut Fabric<AdapterMemory>) {
+        let found = fabric.take_violations();
+        let wrong = |violation: &&Violation| !matches!(violation.fault, shmem_hca::Fault::RetriesExceeded(_));
+        if let Some(violation) = found.iter().find(wrong)
+            && self.failure.borrow().is_none()
+        {
+            let report = self.tell(violation);
+            *self.failure.borrow_mut() = Some(Failure::Adapter { report });
+        }
+    }
+
+    fn tell(&self, violation: &Violation) -> String {
+        let Violation {
+            adapter,
+            queue_pair,
+            index,
+            fault,
+        } = violation;
+        let mut text = format!("the network adapter of PE {adapter}");
+        let queues = self.queues.borrow();
+        let found = queues.get(&(*adapter as u32, *queue_pair));
+        if let Some(Use { ctx, to, .. }) = found {
+            let _ = write!(text, ", context {ctx} to PE {to}");
+        }
+        let _ = write!(text, ", queue pair {queue_pair:#x}, entry {index:#06x}: {fault}");
+        if let Some(Use { rung: Some(at), .. }) = found {
+            let _ = write!(text, "; last rung by the call at {at}");
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests;
