@@ -108,7 +108,11 @@ impl CudaBuilder {
         let request = Request {
             features: Features::Default,
             archs: settings::archs(self.archs.clone())?,
-            kinds: vec![if settings::network(self.network)? { Kind::Network } else { Kind::LoadStore }],
+            kinds: vec![if settings::network(self.network)? {
+                Kind::Network
+            } else {
+                Kind::LoadStore
+            }],
             out: out.unwrap_or(&target).join(format!("{}-ptx", package.name)),
             stem: package.library.clone(),
             target,

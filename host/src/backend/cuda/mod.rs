@@ -8,6 +8,7 @@
 //! | `heap` | symmetric heaps by the virtual memory calls |
 //! | `travel` | memory on its way to other processes |
 //! | `register` | memory of the program's own |
+//! | `network` | PEs that only network adapters reach |
 //! | `page` | fault records in host memory |
 //! | `module` | PTX with a PE's state |
 //! | `device` | what one PE holds: streams, buffers, functions |
@@ -24,6 +25,7 @@ mod gpu;
 mod graph;
 mod heap;
 mod module;
+mod network;
 mod page;
 mod poll;
 mod register;
@@ -41,13 +43,14 @@ use crate::images::{ImageError, assembled, choose};
 use crate::layout::Layout;
 use crate::processes::{Group, ProcessError};
 use crate::register::{RegisterError, UserMemory};
-use crate::{Error, wire};
+use crate::{Error, NetworkCounters, wire};
 use device::CudaDevice;
 use devices::Sees;
 use driver::{Address, Driver};
 use gpu::Gpu;
 use heap::Heap;
 use module::Module;
+use network::{HEAP, Network, Way};
 use page::Page;
 use register::Retained;
 use serde::de::DeserializeOwned;
@@ -130,6 +133,8 @@ pub(crate) struct Cuda {
     /// A kernel that can't be stopped still uses all this, so that it stays for the life of the process.
     abandoned: AtomicBool,
     timeline: Option<Timeline>,
+    /// Where there are PEs that only network adapters reach.
+    network: Option<Network>,
     /// Last: what is above needs their contexts.
     gpus: Vec<Gpu>,
 }
@@ -156,6 +161,7 @@ impl Cuda {
     pub(crate) fn start(settings: &Settings, devices: &Devices, group: &Group) -> Result<Arc<Self>, Error> {
         let Devices { driver, count } = *devices;
         let layout = group.layout.clone();
+        let calls = Way::of(settings, group)?;
         let (pes, local) = (layout.pes(), layout.local());
         let uuids = (0..count as i32).map(|i| Gpu::uuid(driver, i));
         let sees = Sees {
@@ -200,7 +206,11 @@ impl Cuda {
         let mut parts = vec![];
         for pe in 0..pes {
             let owner = layout.is_local(pe).then(|| owner(pe));
-            let users = users(&gpus, &sees[layout.rank() as usize].devices, device(pe))?;
+            let users = match calls {
+                Way::LoadStore => users(&gpus, &sees[layout.rank() as usize].devices, device(pe))?,
+                // Host memory is everybody's.
+                Way::Emulated(_) => (0..gpus.len()).collect(),
+            };
             parts.push(heap::Part { owner, users });
         }
         let reaches = |pe: u32, peer: u32| parts[peer as usize].users.contains(&owner(pe));
@@ -208,14 +218,27 @@ impl Cuda {
         let apart: Vec<_> = pairs.filter(|(pe, peer)| !reaches(*pe, *peer)).collect();
         let apart = tell(group, settings, &apart)?.concat();
         let system = SystemArea::new(pes);
-        let asked = settings.heap_or(memory, pes, system.bytes)?;
+        let heap = match calls {
+            Way::LoadStore => {
+                let asked = settings.heap_or(memory, pes, system.bytes)?;
+                Heap::reserve(driver, parts, asked, granularity, travel)?
+            }
+            Way::Emulated(_) => {
+                let asked = settings.heap_or(HEAP, pes, system.bytes)?;
+                Heap::pinned(&gpus[0], parts, asked, granularity)?
+            }
+        };
+        let nodes = match calls {
+            Way::LoadStore => devices::nodes(pes, &apart),
+            Way::Emulated(emulation) => (0..pes).map(|pe| emulation.node(pe, pes)).collect(),
+        };
         let mut cuda = Self {
             modules: gpus.iter().map(|_| Mutex::default()).collect(),
             pages: vec![],
             states: vec![],
-            heap: Heap::reserve(driver, parts, asked, granularity, travel)?,
+            heap,
             layout,
-            nodes: devices::nodes(pes, &apart),
+            nodes,
             apart,
             held: Mutex::default(),
             time_limit: settings.time_limit,
@@ -228,6 +251,7 @@ impl Cuda {
             owners,
             abandoned: AtomicBool::new(false),
             timeline: None,
+            network: None,
             gpus,
         };
         let failed = || group.failure().is_some();
@@ -241,6 +265,9 @@ impl Cuda {
             Halt::WorldFailed | Halt::TimeLimit => CudaError::Stuck.into(),
         })?;
         tracing::debug!(stride = cuda.heap.stride(), "heaps mapped");
+        if let Way::Emulated(emulation) = calls {
+            cuda.network = Some(Network::emulate(emulation, &cuda.gpus, &cuda.owners, &cuda.heap)?);
+        }
         cuda.timeline = Timeline::start(&cuda.gpus, &cuda.owners, local.start)?;
         for pe in local {
             let (page, state) = cuda.prepare(pe, &system, settings.time_limit_ns())?;
@@ -257,7 +284,9 @@ impl Cuda {
         let page = Page::new(gpu.driver)?;
         let mut peer_base = [0; MAX_PES];
         for (peer, base) in (0..self.pes()).zip(&mut peer_base) {
-            if self.heap.is_user(self.owner(pe), peer) {
+            if self.heap.is_user(self.owner(pe), peer)
+                && self.network.as_ref().is_none_or(|network| network.loads(pe, peer))
+            {
                 *base = self.heap.start(peer).0;
             }
         }
@@ -273,7 +302,7 @@ impl Cuda {
             node_sync: system.node_sync,
             node_start: node.start,
             node_size: node.len() as u32,
-            network: 0,
+            network: self.network.as_ref().map_or(0, |network| network.state(self.index(pe))),
             peer_base,
         };
         Ok((page, state))
@@ -298,6 +327,11 @@ impl Cuda {
 
     fn gpu(&self, pe: u32) -> &Gpu {
         &self.gpus[self.owner(pe)]
+    }
+
+    /// What the adapters failed with.
+    fn network_failure(&self) -> Option<Error> {
+        self.network.as_ref()?.failure()
     }
 
     /// What a kernel of a PE of this process failed with, of itself.
@@ -327,7 +361,8 @@ impl Cuda {
         if modules.packages.contains_key(&(package.id, pe)) {
             return Ok(());
         }
-        let image = choose(kernel.name, package.list, gpu.arch)?;
+        let name = (kernel.name, kernel.symbol);
+        let image = choose(name, package.list, self.network.is_some(), gpu.arch)?;
         module::check(kernel.name, image.ptx, gpu)?;
         for pe in self.sharers(pe) {
             let assembled = assembled(image, gpu.arch);
@@ -494,7 +529,14 @@ impl Platform for Cuda {
         }
     }
 
+    fn network_counters(&self) -> Option<NetworkCounters> {
+        self.network.as_ref().map(Network::counters)
+    }
+
     fn failure(&self) -> Option<(Option<u32>, String)> {
+        if let Some(error) = self.network_failure() {
+            return Some((None, error.to_string()));
+        }
         let fault = self.culprit()?;
         Some((Some(fault.pe), fault.to_string()))
     }
