@@ -9,12 +9,14 @@ use shmem::prelude::*;
 /// A barrier of all PEs in stream order: one warp, slot 0.
 #[kernel(collective, block = 32)]
 pub fn barrier_all(all: Collective) {
+    shmem::order::__complete(Warp);
     all.barrier(Warp, shmem::world());
 }
 
 /// A barrier of a team in stream order: one warp, slot 0. Only the members launch it.
 #[kernel(block = 32)]
 pub fn team_barrier(team: Team) {
+    shmem::order::__complete(Warp);
     alone().barrier(Warp, team);
 }
 

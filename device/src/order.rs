@@ -5,6 +5,7 @@ use shmem::prelude::*;
 #[kernel(block = 32)]
 pub fn quiet() {
     shmem::quiet(Warp);
+    shmem::order::__complete(Warp);
 }
 
 /// All PEs meet, in stream order: one warp, slot 0.

@@ -2,6 +2,7 @@
 
 use shmem::fault::FaultKind;
 use shmem::state::FaultRecord;
+use shmem_mlx5::completion::Syndrome;
 use std::fmt;
 
 /// An error that a kernel met: where, in which thread, with which values.
@@ -108,7 +109,9 @@ impl DeviceFault {
                 Some(text) => write!(f, "{text}"),
                 None => write!(
                     f,
-                    "the network could not complete an operation to PE {a} (syndrome {b:#x})"
+                    "the network could not complete an operation to PE {a}: {}; vendor syndrome {:#04x}",
+                    Syndrome::from_u8(b as u8),
+                    b >> 8
                 ),
             },
             FaultKind::Slot => write!(f, "barrier slot {a} does not exist, there are {b}"),
@@ -205,6 +208,16 @@ mod tests {
                 "{kind:?}: {text}"
             );
         }
+    }
+
+    #[test]
+    fn an_adapters_error_says_what_to_do() {
+        let text = DeviceFault::new(0, &record(12, 3, 0x9615), String::new(), None).to_string();
+        assert!(
+            text.contains("to PE 3: the target did not acknowledge (syndrome 0x15): check that the target runs")
+                && text.contains("vendor syndrome 0x96"),
+            "{text}"
+        );
     }
 
     #[test]

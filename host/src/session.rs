@@ -1,6 +1,7 @@
 //! A PE from the inside: its device, its streams, what it has dropped, and how it failed. One thread only.
 
 use crate::Error;
+use crate::LaunchConfig;
 use crate::backend::{Device, Halt, Marker, Stopwatch, StreamId, Watch};
 use crate::blocks::Blocks;
 use crate::collective::Call;
@@ -224,7 +225,13 @@ impl Session {
 
     pub(crate) fn wait_all(&self) -> Result<(), Error> {
         let count = self.streams.borrow().len();
-        (0..count).try_for_each(|stream| self.wait(StreamId(stream)))
+        (0..count).try_for_each(|stream| self.wait(StreamId(stream)))?;
+        // A network's operations are only issued by then.
+        if self.shared.platform.has_network() {
+            self.launch(&LaunchConfig::new(1, 32), &shmem_device::order::quiet())?;
+            self.wait(StreamId(0))?;
+        }
+        Ok(())
     }
 
     pub(crate) fn launched(&self, stream: StreamId, kernel: Cow<'static, str>) {

@@ -166,6 +166,26 @@ impl<S: Sharing> Ctx<S> {
         arch::quiet(tile, self.number);
     }
 
+    /// As [`quiet_visible`](crate::quiet_visible()), for what was issued in this context. All members call it.
+    ///
+    /// ```
+    /// use shmem::prelude::*;
+    /// shmem_sim::run(2, 1, 32, || {
+    ///     let x = shmem_sim::symmetric::<u32>(32);
+    ///     let ctx = shmem::default_context();
+    ///     shmem::p(x.at(thread::index()), 1, ctx.to(1 - shmem::my_pe()));
+    ///     ctx.quiet_visible(Warp);
+    /// }).unwrap();
+    /// ```
+    #[inline(always)]
+    #[track_caller]
+    pub fn quiet_visible<G: Tile>(self, tile: G)
+    where
+        S: SharedBy<G>,
+    {
+        arch::quiet_visible(tile, self.number);
+    }
+
     /// As [`flush`](crate::flush()), for what was issued in this context. All members call it.
     ///
     /// ```

@@ -116,7 +116,7 @@ pub use half::{bf16, f16};
 pub use kernel::*;
 pub use mbarrier::{MBarrier, MBarrierWord};
 pub use membership::Membership;
-pub use order::{fence, flush, quiet};
+pub use order::{fence, flush, quiet, quiet_visible};
 pub use packet::{Packet, Payload};
 pub use print::gpu_println;
 pub use ptr::{PeerPtr, ptr};

@@ -8,6 +8,7 @@
 //! | `queue` | one send queue: slots, entries, doorbell, completions |
 //! | `place` | keys of memory, pieces of transfers that have one key |
 //! | `rma` | put, get, p, g, signals |
+//! | `together` | p of lanes that come to it at the same time |
 //! | `atomic` | atomics |
 //! | `order` | quiet |
 //!
@@ -18,9 +19,10 @@ mod order;
 mod place;
 mod queue;
 mod rma;
+mod together;
 
 pub(crate) use atomic::{Op, access};
-pub(crate) use order::quiet;
+pub(crate) use order::{quiet, quiet_all};
 pub(crate) use rma::{get, load, put, put_signal, signal, store};
 
 use crate::arch;

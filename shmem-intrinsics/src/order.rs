@@ -6,9 +6,11 @@
 //! | [`fence`] | later operations to a PE take effect there behind the earlier ones | `fence.acq_rel.sys` by every member |
 //! | [`flush`] | sources of nbi puts may be written again | tile sync only |
 //! | [`quiet`] | every earlier operation is done | `fence.sc.sys` by the leader, syncs around |
+//! | [`quiet_visible`] | and every PE sees it, over a network too | the same |
 
 use crate::arch;
 use crate::context;
+use crate::network;
 use crate::tile::Tile;
 
 /// Puts, signals and stores to symmetric memory that the tile made before the fence take effect at each PE ahead of those
@@ -70,4 +72,37 @@ pub fn quiet<G: Tile>(tile: G) {
 #[track_caller]
 pub fn flush<G: Tile>(tile: G) {
     arch::flush(tile, context::DEFAULT);
+}
+
+/// As [`quiet`], and every PE sees what was issued, whichever way it looks. All members call it.
+///
+/// [`quiet`] does that over load and store. Over a network it waits until targets have acknowledged: then only later operations
+/// to that PE, and whoever observes them, are sure to see the earlier ones. This one also waits for a read from each PE that was
+/// issued to, which pushes what came before it into memory. No counterpart in OpenSHMEM.
+///
+/// ```
+/// use shmem::prelude::*;
+/// shmem_sim::run(2, 1, 1, || {
+///     let x = shmem_sim::symmetric::<u32>(2);
+///     let me = shmem::my_pe();
+///     shmem::p(x.at(me), 1, 1 - me);
+///     shmem::quiet_visible(Thread);
+///     assert_eq!(shmem::g(x.at(me), 1 - me), 1);
+/// }).unwrap();
+/// ```
+#[inline(always)]
+#[track_caller]
+pub fn quiet_visible<G: Tile>(tile: G) {
+    arch::quiet_visible(tile, context::DEFAULT);
+}
+
+/// For the host's own kernels: what earlier kernels gave to the network, in any context, is in memory. All members call it.
+#[doc(hidden)]
+#[inline(always)]
+#[track_caller]
+pub fn __complete<G: Tile>(tile: G) {
+    if network::present() {
+        network::quiet_all(tile);
+        tile.sync();
+    }
 }

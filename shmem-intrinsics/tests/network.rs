@@ -6,7 +6,7 @@ use shmem::prelude::*;
 use shmem::state::{DeviceState, FaultRecord, LANDING, MAX_PES, NetworkState, SendQueue};
 use shmem::{CtxSet, F16x2, Private};
 use shmem_hca::{Access as Key, Adapter, CompletionQueueConfig, Config, Connection, Fabric, Permissions, Place};
-use shmem_hca::{Fault, Page, QueuePairConfig, Space, Unmapped};
+use shmem_hca::{Domain, Fault, Page, QueuePair, QueuePairConfig, Space, Unmapped};
 use std::cell::{Cell, RefCell};
 
 const HEAP: usize = 1 << 16;
@@ -48,6 +48,55 @@ fn memory(bytes: usize, byte: u8) -> u64 {
     }
 }
 
+/// A send queue with its completions, its landings and its queue pair, which is not connected yet.
+fn queue(fabric: &mut Fabric<Here>, adapter: Adapter, domain: Domain, page: (Page, u64)) -> (QueuePair, SendQueue) {
+    let size = 1 << LOG2;
+    let (ring, records) = (memory(64 * size, 0), memory(4096, 0));
+    let landings = (size + 1) * LANDING as usize;
+    let (completion, landing) = (memory(64, 0xff), memory(landings, 0));
+    let landing_key = fabric
+        .add_key(domain, 0, 0, landings as u64, at(landing), Key::ALL)
+        .unwrap();
+    let completions = CompletionQueueConfig {
+        start: at(completion),
+        log2: 0,
+        record: at(records + 64),
+        collapsed: true,
+        ignore_overrun: true,
+    };
+    let completions = fabric.add_completion_queue(adapter, completions).unwrap();
+    let config = QueuePairConfig {
+        domain,
+        page: page.0,
+        start: at(ring),
+        log2: LOG2 as u8,
+        record: at(records),
+        completions,
+    };
+    let qp = fabric.add_queue_pair(adapter, config).unwrap();
+    fabric.init(qp, Permissions::ALL).unwrap();
+    let queue = SendQueue {
+        ring,
+        record: records + 4,
+        register: page.1 + 0x800,
+        completion,
+        landing,
+        landing_at: 0,
+        taken: memory(4 * size, 0),
+        landing_key,
+        number: qp.number(),
+        log2: LOG2,
+        reserved: [0; 15],
+        next: 0,
+        written: 0,
+        rung: 0,
+        done: 0,
+        ringing: 0,
+        rest: [0; 23],
+    };
+    (qp, queue)
+}
+
 struct World {
     fabric: RefCell<Fabric<Here>>,
     pages: Vec<(u64, Page)>,
@@ -65,7 +114,6 @@ impl World {
         let heaps: Vec<u64> = (0..PES).map(|_| memory(HEAP, 0)).collect();
         let adapters: Vec<_> = heaps.iter().map(|_| fabric.add_adapter()).collect();
         let domains: Vec<_> = adapters.iter().map(|&a| fabric.add_domain(a).unwrap()).collect();
-        let size = 1 << LOG2;
         let keys = memory(4096, 0);
         for pe in 0..PES as usize {
             let key = fabric
@@ -80,49 +128,8 @@ impl World {
             let queues = memory((CONTEXTS * PES) as usize * size_of::<SendQueue>(), 0);
             let mut numbers = vec![];
             for i in 0..(CONTEXTS * PES) as usize {
-                let (ring, records) = (memory(64 << LOG2, 0), memory(4096, 0));
-                let (completion, landing) = (memory(64, 0xff), memory((size + 1) * LANDING as usize, 0));
-                let landing_key = fabric
-                    .add_key(domains[pe], 0, 0, (size as u64 + 1) * LANDING, at(landing), Key::ALL)
-                    .unwrap();
-                let completions = CompletionQueueConfig {
-                    start: at(completion),
-                    log2: 0,
-                    record: at(records + 64),
-                    collapsed: true,
-                    ignore_overrun: true,
-                };
-                let completions = fabric.add_completion_queue(adapters[pe], completions).unwrap();
-                let config = QueuePairConfig {
-                    domain: domains[pe],
-                    page,
-                    start: at(ring),
-                    log2: LOG2 as u8,
-                    record: at(records),
-                    completions,
-                };
-                let qp = fabric.add_queue_pair(adapters[pe], config).unwrap();
-                fabric.init(qp, Permissions::ALL).unwrap();
+                let (qp, queue) = queue(&mut fabric, adapters[pe], domains[pe], (page, shown));
                 numbers.push(qp);
-                let queue = SendQueue {
-                    ring,
-                    record: records + 4,
-                    register: shown + 0x800,
-                    completion,
-                    landing,
-                    landing_at: 0,
-                    taken: memory(4 * size, 0),
-                    landing_key,
-                    number: qp.number(),
-                    log2: LOG2,
-                    reserved: [0; 15],
-                    next: 0,
-                    written: 0,
-                    rung: 0,
-                    done: 0,
-                    ringing: 0,
-                    rest: [0; 23],
-                };
                 write(queues + (i * size_of::<SendQueue>()) as u64, queue);
             }
             made.push(numbers);
@@ -398,14 +405,17 @@ fn atomics_of_both_sizes() {
             )* } }
             all! { a: u32 b: u64 }
             let (f, d) = (object::<f32>(4120, 1).at(0), object::<f64>(4128, 1).at(0));
-            assert_eq!(shmem::fetch_add(f, 1.5, 1), 0.0);
+            assert_eq!(shmem::fetch_add(f, 1.5, 1).to_bits(), 0);
             shmem::add(f, 2.0, 1);
-            assert_eq!(shmem::fetch(f, 1), 3.5);
+            assert_eq!(shmem::fetch(f, 1).to_bits(), 3.5f32.to_bits());
             shmem::add(d, 2.25, 1);
-            assert_eq!(shmem::fetch_add(d, 1.0, 1), 2.25);
+            assert_eq!(shmem::fetch_add(d, 1.0, 1).to_bits(), 2.25f64.to_bits());
             let h = object::<F16x2>(4136, 1).at(0);
             shmem::add(h, F16x2::from_f32([1.0, -2.0]), 1);
-            assert_eq!(shmem::fetch(h, 1).f32(), [1.0, -2.0]);
+            assert_eq!(
+                shmem::fetch(h, 1).f32().map(f32::to_bits),
+                [1.0f32, -2.0].map(f32::to_bits)
+            );
         });
         assert_eq!(world.word::<u32>(1, 4096), 0, "the word beside it");
     }
@@ -479,4 +489,22 @@ fn what_the_network_could_not_do_is_a_fault() {
         shmem::p(object::<u32>(4096, 1).at(0), 1, 1);
         shmem::quiet(Thread);
     });
+}
+
+#[test]
+fn quiet_waits_for_acknowledgements_and_quiet_visible_for_memory() {
+    let (mut behind, x) = (0, object::<u64>(4096, 1));
+    for world in worlds() {
+        let seen = world.run(0, || {
+            shmem::p(x.at(0), 1, 1);
+            shmem::quiet(Thread);
+            let acknowledged = world.word::<u64>(1, 4096);
+            shmem::p(x.at(0), 2, 1);
+            shmem::quiet_visible(Thread);
+            assert_eq!(world.word::<u64>(1, 4096), 2);
+            acknowledged
+        });
+        behind += u32::from(seen == 0);
+    }
+    assert!(behind > 0, "an acknowledgement ahead of its bytes");
 }

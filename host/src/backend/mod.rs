@@ -38,6 +38,11 @@ pub(crate) trait Platform: Send + Sync {
         None
     }
 
+    /// Whether some PEs are reached by a network only.
+    fn has_network(&self) -> bool {
+        false
+    }
+
     /// Address space of each PE's heap. The library's own words at its start are in place and zero.
     fn heap_bytes(&self) -> u64;
 

@@ -22,6 +22,17 @@ pub(crate) fn quiet<G: Tile, const VISIBLE: bool>(tile: G, ctx: u32) {
     }
 }
 
+/// The same of all contexts, those of earlier kernels among them.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn quiet_all<G: Tile>(tile: G) {
+    let mut ctx = 0;
+    while ctx < Queue::contexts() {
+        quiet::<G, true>(tile, ctx);
+        ctx += 1;
+    }
+}
+
 #[inline(never)]
 #[track_caller]
 fn drain<const VISIBLE: bool>(to: Peer) {

@@ -11,7 +11,7 @@ use shmem_mlx5::{Length, Local, LocalKey, Remote, RemoteKey};
 /// The key at `offset` of PE `pe`'s heap, and how many bytes from there on have it.
 #[inline(always)]
 #[track_caller]
-fn key(pe: u32, offset: u64) -> (u32, u64) {
+pub(super) fn key(pe: u32, offset: u64) -> (u32, u64) {
     let network = arch::network();
     let log2: u32 = constant!(network, NetworkState.granule_log2);
     let (keys, granules): (u64, u64) = (

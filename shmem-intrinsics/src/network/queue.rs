@@ -43,8 +43,9 @@ impl Written {
     const KIND: u32 = Self::POSITION + 1;
     const _FITS: () = assert!(Self::KIND + Kind::BITS == u64::BITS);
 
+    /// An entry of this kind that ends there.
     #[inline(always)]
-    fn new(end: u64, completes: bool, kind: Kind) -> Self {
+    pub(super) fn new(end: u64, completes: bool, kind: Kind) -> Self {
         let completes = if completes { Self::COMPLETES } else { 0 };
         Self(end & Self::MASK | completes | u64::from(kind.bits()) << Self::KIND)
     }
@@ -85,6 +86,26 @@ impl Written {
     }
 }
 
+#[inline(always)]
+#[track_caller]
+fn get(word: Target, order: Order) -> u64 {
+    // SAFETY: a word of a queue.
+    unsafe { arch::atomic::load(word, order) }
+}
+
+#[inline(always)]
+#[track_caller]
+fn set(word: Target, value: u64, order: Order) {
+    // SAFETY: a word of a queue.
+    unsafe { arch::atomic::store(word, value, order) }
+}
+
+#[inline(always)]
+#[track_caller]
+fn wait_for(ready: impl FnMut() -> bool) {
+    arch::spin(&arch::watch(0, 0, "", 0), ready);
+}
+
 #[derive(Clone, Copy)]
 pub(super) struct Queue {
     at: u64,
@@ -107,8 +128,7 @@ impl Queue {
     pub(super) fn of(peer: Peer) -> Self {
         let network = arch::network();
         let (mode, number) = number_of(peer.ctx);
-        let contexts: u32 = constant!(network, NetworkState.contexts);
-        let own = number < contexts;
+        let own = number < Self::contexts();
         let row = if own { number } else { 0 };
         let queues: u64 = constant!(network, NetworkState.queues);
         let index = u64::from(row) * u64::from(arch::n_pes()) + u64::from(peer.pe);
@@ -120,11 +140,36 @@ impl Queue {
         }
     }
 
+    /// How many contexts have queues.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn contexts() -> u32 {
+        constant!(arch::network(), NetworkState.contexts)
+    }
+
     words! { next written rung done ringing }
+
+    /// The PE that it goes to.
+    #[inline(always)]
+    pub(super) fn pe(self) -> u32 {
+        self.pe
+    }
+
+    /// A number of its own.
+    #[inline(always)]
+    pub(super) fn id(self) -> u64 {
+        self.at
+    }
+
+    /// Whether several threads may use it.
+    #[inline(always)]
+    pub(super) fn is_shared(self) -> bool {
+        !self.alone
+    }
 
     #[inline(always)]
     #[track_caller]
-    fn size(self) -> QueueSize {
+    pub(super) fn size(self) -> QueueSize {
         let log2: u32 = constant!(self.at, SendQueue.log2);
         // Never another one: the host checked it.
         QueueSize::from_log2(log2 as u8).unwrap_or_default()
@@ -137,35 +182,21 @@ impl Queue {
         QueuePair::new(number).unwrap_or_default()
     }
 
-    #[inline(always)]
-    #[track_caller]
-    fn get(self, word: Target, order: Order) -> u64 {
-        // SAFETY: a word of the queue.
-        unsafe { arch::atomic::load(word, order) }
-    }
-
-    #[inline(always)]
-    #[track_caller]
-    fn set(self, word: Target, value: u64, order: Order) {
-        // SAFETY: a word of the queue.
-        unsafe { arch::atomic::store(word, value, order) }
-    }
-
     /// Slots for an entry of so many blocks, once they are free.
     #[inline(always)]
     #[track_caller]
-    fn reserve(self, blocks: u64) -> u64 {
+    pub(super) fn reserve(self, blocks: u64) -> u64 {
         let first = if self.alone {
-            let first = self.get(self.next(), Order::Relaxed);
-            self.set(self.next(), first + blocks, Order::Relaxed);
+            let first = get(self.next(), Order::Relaxed);
+            set(self.next(), first + blocks, Order::Relaxed);
             first
         } else {
             // SAFETY: a word of the queue.
             unsafe { arch::atomic::fetch_add(self.next(), blocks, Order::Relaxed) }
         };
         let (end, size) = (first + blocks, u64::from(self.size().count()));
-        if end - self.get(self.done(), Order::Acquire) > size {
-            self.wait_for(|| {
+        if end - get(self.done(), Order::Acquire) > size {
+            wait_for(|| {
                 // What others have deferred takes room until the adapter is told of it.
                 self.ring_if_behind();
                 end - self.look() <= size
@@ -195,18 +226,35 @@ impl Queue {
     pub(super) fn begin(self, units: usize, wanted: bool) -> (u64, Post) {
         let blocks = u64::from(blocks(units));
         let first = self.reserve(blocks);
+        (first, self.post_at(first, blocks, wanted))
+    }
+
+    /// What an entry of so many blocks says of itself at `first`.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn post_at(self, first: u64, blocks: u64, wanted: bool) -> Post {
         let quarter = self.size().log2() - 2;
         let post = Post::new(Index::of(first), self.number());
-        let completes = wanted || (first ^ (first + blocks)) >> quarter != 0;
-        (first, if completes { post.signalled() } else { post })
+        if wanted || (first ^ (first + blocks)) >> quarter != 0 {
+            post.signalled()
+        } else {
+            post
+        }
+    }
+
+    /// Where unit `i` lies of the entry that begins at `first`.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn place(self, first: u64, i: usize) -> u64 {
+        let ring: u64 = constant!(self.at, SendQueue.ring);
+        ring + self.size().offset_of_unit(Index::of(first), i) as u64
     }
 
     /// Writes unit `i` of the entry that begins at `first`.
     #[inline(always)]
     #[track_caller]
     pub(super) fn write(self, first: u64, i: usize, unit: Unit) {
-        let ring: u64 = constant!(self.at, SendQueue.ring);
-        let at = ring + self.size().offset_of_unit(Index::of(first), i) as u64;
+        let at = self.place(first, i);
         // SAFETY: inside the ring, in a slot that was given to this caller.
         unsafe { arch::store(at, U64x2(unit.as_long()), Space::Global, Strength::Relaxed) };
     }
@@ -217,15 +265,18 @@ impl Queue {
     pub(super) fn publish(self, first: u64, post: Post, control: Unit) {
         let kind = doorbell::register(control).kind();
         let end = first + u64::from(blocks(kind.units()));
+        self.publish_all(first, Written::new(end, post.completes(), kind));
+    }
+
+    /// All entries from `first` on are written, and `last` is the last of them.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn publish_all(self, first: u64, last: Written) {
         arch::atomic::fence(Place::System);
         if !self.alone {
-            self.wait_for(|| Written(self.get(self.written(), Order::Acquire)).ends_at(first));
+            wait_for(|| Written(get(self.written(), Order::Acquire)).ends_at(first));
         }
-        self.set(
-            self.written(),
-            Written::new(end, post.completes(), kind).0,
-            Order::Release,
-        );
+        set(self.written(), last.0, Order::Release);
         if !self.deferred {
             self.ring();
         }
@@ -260,7 +311,7 @@ impl Queue {
     #[inline(always)]
     #[track_caller]
     fn ring_if_behind(self) {
-        let rung = self.get(self.rung(), Order::Relaxed);
+        let rung = get(self.rung(), Order::Relaxed);
         if !self.last().ends_at(rung) {
             self.ring();
         }
@@ -269,8 +320,8 @@ impl Queue {
     #[inline(always)]
     #[track_caller]
     fn ring_now(self) {
-        let written = Written(self.get(self.written(), Order::Acquire));
-        let rung = self.get(self.rung(), Order::Relaxed);
+        let written = Written(get(self.written(), Order::Acquire));
+        let rung = get(self.rung(), Order::Relaxed);
         if written.ends_at(rung) {
             return;
         }
@@ -289,7 +340,7 @@ impl Queue {
         let value = written.kind().register(Index::of(start), self.number()).raw();
         // SAFETY: the queue's register; only who rings writes it.
         unsafe { arch::store_register(register, value) };
-        self.set(self.rung(), end, Order::Relaxed);
+        set(self.rung(), end, Order::Relaxed);
     }
 
     /// Looks at the completion; up to where everything is done.
@@ -297,7 +348,7 @@ impl Queue {
     #[track_caller]
     fn look(self) -> u64 {
         // Before the completion: what is seen there is then not older.
-        let done = self.get(self.done(), Order::Acquire);
+        let done = get(self.done(), Order::Acquire);
         let completion: u64 = constant!(self.at, SendQueue.completion);
         // SAFETY: the last bytes of the completion, which the adapter writes as one.
         let tail = unsafe { arch::load(completion + TAIL_OFFSET as u64, Space::Global, Strength::Acquire) };
@@ -314,7 +365,7 @@ impl Queue {
         }
         let now = done + u64::from(ahead);
         if self.alone {
-            self.set(self.done(), now, Order::Relaxed);
+            set(self.done(), now, Order::Relaxed);
         } else {
             // Who is first says it; another one may have seen more.
             // SAFETY: a word of the queue.
@@ -340,27 +391,21 @@ impl Queue {
         if self.deferred {
             self.ring();
         }
-        self.wait_for(|| self.look() > first);
-    }
-
-    #[inline(always)]
-    #[track_caller]
-    fn wait_for(self, ready: impl FnMut() -> bool) {
-        arch::spin(&arch::watch(0, 0, "", 0), ready);
+        wait_for(|| self.look() > first);
     }
 
     /// The last entry that was published.
     #[inline(always)]
     #[track_caller]
     pub(super) fn last(self) -> Written {
-        Written(self.get(self.written(), Order::Acquire))
+        Written(get(self.written(), Order::Acquire))
     }
 
     /// Whether the entry is done, without a look at the adapter; where it begins.
     #[inline(always)]
     #[track_caller]
     pub(super) fn known(self, last: Written) -> (bool, u64) {
-        let done = self.get(self.done(), Order::Acquire);
+        let done = get(self.done(), Order::Acquire);
         let start = last.start(done);
         (done > start, start)
     }
@@ -403,7 +448,7 @@ impl Queue {
         if !self.alone {
             // Whoever had the slot before may not have read its answer yet.
             // SAFETY: the landing's word.
-            self.wait_for(|| unsafe { arch::atomic::compare_swap(taken, 0u32, 1, Order::Acquire) } == 0);
+            wait_for(|| unsafe { arch::atomic::compare_swap(taken, 0u32, 1, Order::Acquire) } == 0);
         }
         let units = build(post, self.landing(slot));
         let mut i = 0;

@@ -5,7 +5,7 @@
 
 use super::place::{piece, remote};
 use super::queue::Queue;
-use super::{Op, access};
+use super::{Op, access, together};
 use crate::Pod;
 use crate::arch::{self, Extent, Space, Span, Strength};
 use crate::signal::Action;
@@ -15,7 +15,7 @@ use crate::team::Peer;
 use crate::tile::Tile;
 use crate::vector::U64x2;
 use shmem_mlx5::entry::{self, inline_head, inline_units};
-use shmem_mlx5::{Length, Unit};
+use shmem_mlx5::{Length, Post, Remote, Unit};
 
 /// Bytes of data inside one entry at most: it takes four blocks.
 const INLINE: u32 = 220;
@@ -37,22 +37,28 @@ pub(crate) unsafe fn store<T: Pod>(offset: u64, value: T, to: Peer) {
 #[track_caller]
 fn store_words(offset: u64, words: [u32; 4], bytes: u32, to: Peer, wait: bool) {
     let (queue, to) = (Queue::of(to), remote(to.pe, offset));
-    let head = |post| inline(post, to, [words[0], words[1], words[2]], bytes);
+    if !wait && together::store(queue, to, words, bytes) {
+        return;
+    }
     let first = if bytes <= SHORT {
-        queue.post(wait, head)
+        queue.post(wait, |post| inline(post, to, [words[0], words[1], words[2]], bytes))
     } else {
-        queue.post(wait, |post| {
-            let [control, place, data] = head(post);
-            [control, place, data, Unit([words[3], 0, 0, 0])]
-        })
+        queue.post(wait, |post| inline_16(post, to, words))
     };
     if wait {
         queue.wait(first);
     }
 }
 
+/// 16 bytes inside an entry.
 #[inline(always)]
-fn inline(post: shmem_mlx5::Post, to: shmem_mlx5::Remote, first: [u32; 3], bytes: u32) -> [Unit; 3] {
+pub(super) fn inline_16(post: Post, to: Remote, words: [u32; 4]) -> [Unit; 4] {
+    let [control, place, data] = inline(post, to, [words[0], words[1], words[2]], 16);
+    [control, place, data, Unit([words[3], 0, 0, 0])]
+}
+
+#[inline(always)]
+pub(super) fn inline(post: Post, to: Remote, first: [u32; 3], bytes: u32) -> [Unit; 3] {
     // Lengths here are 1 to INLINE.
     inline_head(post, to, bytes, first).unwrap_or_default()
 }

@@ -474,6 +474,10 @@ impl Platform for Cuda {
         self.apart.iter().find_map(of)
     }
 
+    fn has_network(&self) -> bool {
+        self.network.is_some()
+    }
+
     fn heap_bytes(&self) -> u64 {
         self.heap.stride()
     }

@@ -15,7 +15,7 @@ pub(crate) use crate::hook::Watch;
 use crate::hook::{self, Access, At, SignalOp, SignalUpdate, Transfer, current};
 use crate::network;
 use crate::signal::Action;
-use crate::state::{DeviceState, FaultRecord};
+use crate::state::{DeviceState, FaultRecord, SystemArea};
 use crate::team::Peer;
 use crate::tile::{Thread, Tile};
 use core::panic::Location;
@@ -327,7 +327,7 @@ pub(crate) fn quiet<G: Tile>(tile: G, ctx: u32) {
     current()
         .machine
         .quiet(tile.group(), context::number_of(ctx).1, Location::caller());
-    acknowledged(tile, ctx);
+    acknowledged::<G, false>(tile, ctx);
 }
 
 #[track_caller]
@@ -335,16 +335,40 @@ pub(crate) fn flush<G: Tile>(tile: G, ctx: u32) {
     current()
         .machine
         .flush(tile.group(), context::number_of(ctx).1, Location::caller());
-    acknowledged(tile, ctx);
+    acknowledged::<G, false>(tile, ctx);
 }
 
-/// What the network carries of the context is acknowledged.
+/// A read from each PE pushes what was issued before it into its memory.
 #[track_caller]
-fn acknowledged<G: Tile>(tile: G, ctx: u32) {
+pub(crate) fn quiet_visible<G: Tile>(tile: G, ctx: u32) {
+    quiet(tile, ctx);
     if network::present() {
-        network::quiet::<G, false>(tile, ctx);
+        return acknowledged::<G, true>(tile, ctx);
+    }
+    let mut pe = tile.rank();
+    while pe < n_pes() {
+        if peer_base(pe) == 0 {
+            let from = bare(Peer { pe, ctx });
+            current().machine.g(SystemArea::ABORT, 4, from, Location::caller());
+        }
+        pe += tile.size();
+    }
+    tile.sync();
+}
+
+/// What the network carries of the context is acknowledged; VISIBLE: and in memory.
+#[track_caller]
+fn acknowledged<G: Tile, const VISIBLE: bool>(tile: G, ctx: u32) {
+    if network::present() {
+        network::quiet::<G, VISIBLE>(tile, ctx);
         tile.sync();
     }
+}
+
+/// The lanes of the warp that are at this call together: which they are, is the GPU's business.
+#[track_caller]
+pub(crate) fn lanes_here() -> u32 {
+    1 << lane_id()
 }
 
 /// Emulated adapters are always there to be asked.

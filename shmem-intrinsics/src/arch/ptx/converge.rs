@@ -12,6 +12,8 @@ unsafe extern "unadjusted" {
     fn shfl_bfly(mask: u32, value: u32, bits: u32, clamp: u32) -> u32;
     #[link_name = "llvm.nvvm.vote.ballot.sync"]
     fn vote_ballot(mask: u32, predicate: bool) -> u32;
+    #[link_name = "llvm.nvvm.activemask"]
+    fn activemask() -> u32;
     #[link_name = "llvm.nvvm.vote.any.sync"]
     fn vote_any_(mask: u32, predicate: bool) -> bool;
     #[link_name = "llvm.nvvm.vote.all.sync"]
@@ -33,6 +35,13 @@ pub(crate) fn sync_block() {
 pub(crate) fn sync_warp(mask: u32) {
     // SAFETY: the caller is one of the mask's lanes.
     unsafe { bar_warp(mask) }
+}
+
+/// The lanes of the warp that are at this call together.
+#[inline(always)]
+pub(crate) fn lanes_here() -> u32 {
+    // SAFETY: asks.
+    unsafe { activemask() }
 }
 
 #[inline(always)]

@@ -150,6 +150,18 @@ pub(crate) fn fence<G: Tile>(tile: G, _ctx: u32) {
 #[inline(always)]
 #[track_caller]
 pub(crate) fn quiet<G: Tile>(tile: G, ctx: u32) {
+    complete::<G, false>(tile, ctx);
+}
+
+#[inline(always)]
+#[track_caller]
+pub(crate) fn quiet_visible<G: Tile>(tile: G, ctx: u32) {
+    complete::<G, true>(tile, ctx);
+}
+
+#[inline(always)]
+#[track_caller]
+fn complete<G: Tile, const VISIBLE: bool>(tile: G, ctx: u32) {
     span!(tile, Quiet);
     tile.sync();
     if tile.leader() {
@@ -157,7 +169,7 @@ pub(crate) fn quiet<G: Tile>(tile: G, ctx: u32) {
         unsafe { asm!("fence.sc.sys;", options(nostack)) }
     }
     if network::present() {
-        network::quiet::<G, false>(tile, ctx);
+        network::quiet::<G, VISIBLE>(tile, ctx);
     }
     tile.sync();
 }
