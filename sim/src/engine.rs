@@ -57,6 +57,7 @@ struct Handle {
     desk: Arc<Desk>,
     heaps: Arc<Heaps>,
     node_pes: u32,
+    adapters: bool,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -81,6 +82,7 @@ impl Engine {
     pub fn new(config: Config) -> Result<Self, SimError> {
         config.check()?;
         let (_, node_pes) = config.path_and_node()?;
+        let adapters = config.has_adapters() && (config.node_pes.is_none() || node_pes < config.pes);
         panics::install_hook();
         let desk = Arc::new(Desk::new(&config));
         let heaps = Arc::new(Heaps::of(&config)?);
@@ -94,6 +96,7 @@ impl Engine {
             desk,
             heaps,
             node_pes,
+            adapters,
             thread: Some(thread),
         }));
         match made.recv() {
@@ -122,6 +125,12 @@ impl Engine {
         self.check(pe);
         let start = pe / self.0.node_pes * self.0.node_pes;
         start..(start + self.0.node_pes).min(self.0.heaps.pes())
+    }
+
+    /// Whether emulated adapters carry operations between some PEs: what kernels have issued is under way then when they have
+    /// ended, until it is quieted.
+    pub fn has_adapters(&self) -> bool {
+        self.0.adapters
     }
 
     /// Puts a file's first bytes in the place of a range of a PE's heap, as this process sees it.

@@ -47,6 +47,8 @@ fn drain<const VISIBLE: bool>(to: Peer) {
         if done {
             return;
         }
+        // A batch has left it to this quiet to tell the adapter.
+        queue.ring_if_behind();
         start
     } else if VISIBLE {
         // A read pushes what was written before it into memory.

@@ -310,7 +310,7 @@ impl Queue {
 
     #[inline(always)]
     #[track_caller]
-    fn ring_if_behind(self) {
+    pub(super) fn ring_if_behind(self) {
         let rung = get(self.rung(), Order::Relaxed);
         if !self.last().ends_at(rung) {
             self.ring();

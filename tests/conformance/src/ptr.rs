@@ -53,10 +53,18 @@ pub fn atomics(all: Collective, x: SymSlice<u64>, seen: Global<u64>) {
     all.barrier(Block, shmem::world());
 }
 
+/// Whether there is a pointer to each PE.
+#[kernel]
+pub fn found_by(data: SymSlice<u32>, found: Global<u32>) {
+    for pe in Block.strided(shmem::n_pes()) {
+        found.store(pe, u32::from(shmem::ptr(data.at(0), pe).is_some()));
+    }
+}
+
 #[cfg(not(target_arch = "nvptx64"))]
 mod host {
     use super::*;
-    use crate::suite::Case;
+    use crate::suite::{Case, load_store_reaches, load_store_reaches_all};
     use anyhow::ensure;
     use shmem_host::{Pe, collective_launch};
 
@@ -69,9 +77,17 @@ mod host {
             name: "ptr: atomics and a wait",
             run: atomic,
         },
+        Case {
+            name: "ptr: only where load and store reaches",
+            run: only_where_it_reaches,
+        },
     ];
 
     fn every_size(pe: &Pe) -> anyhow::Result<()> {
+        // A pointer is what load and store reaches: `only_where_it_reaches` has the other PEs.
+        if !load_store_reaches_all(pe) {
+            return Ok(());
+        }
         macro_rules! each { ($($t:ty)*) => { $(
             let (data, wrong) = (pe.alloc::<$t>(64 * pe.n() as usize)?, pe.buffer::<u32>(3)?);
             collective_launch!(pe, store_then_load::<$t><<<1, 64>>>(&data, &wrong))?;
@@ -82,7 +98,22 @@ mod host {
         Ok(())
     }
 
+    fn only_where_it_reaches(pe: &Pe) -> anyhow::Result<()> {
+        let (data, found) = (pe.alloc::<u32>(1)?, pe.buffer::<u32>(pe.n() as usize)?);
+        collective_launch!(pe, found_by<<<1, 32>>>(&data, &found))?;
+        let found = found.to_vec()?;
+        for other in 0..pe.n() {
+            let expected = u32::from(load_store_reaches(pe, other));
+            ensure!(found[other as usize] == expected, "PE {other}: {found:?}");
+        }
+        Ok(())
+    }
+
     fn atomic(pe: &Pe) -> anyhow::Result<()> {
+        // As above.
+        if !load_store_reaches_all(pe) {
+            return Ok(());
+        }
         let (x, seen) = (pe.alloc::<u64>(2)?, pe.buffer::<u64>(96)?);
         collective_launch!(pe, atomics<<<1, 96>>>(&x, &seen))?;
         let total = u64::from(pe.n()) * 96;

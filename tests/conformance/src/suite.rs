@@ -58,8 +58,21 @@ pub fn cases() -> Vec<Case> {
 /// # Panics
 /// It names none.
 pub fn simulator(pes: u32) -> Builder {
-    let path = std::env::var("SHMEM_PATH").map_or(Path::Auto, |name| name.parse().expect("SHMEM_PATH"));
-    World::builder().backend(Backend::Sim).pes(pes).path(path)
+    World::builder().backend(Backend::Sim).pes(pes).path(path())
+}
+
+fn path() -> Path {
+    std::env::var("SHMEM_PATH").map_or(Path::Auto, |name| name.parse().expect("SHMEM_PATH"))
+}
+
+/// Whether load and store reaches a PE: those of the node, unless adapters carry everything.
+pub(crate) fn load_store_reaches(pe: &Pe, other: u32) -> bool {
+    path() != Path::Ibgda && pe.node().members().contains(&other)
+}
+
+/// Whether load and store reaches every PE.
+pub(crate) fn load_store_reaches_all(pe: &Pe) -> bool {
+    (0..pe.n()).all(|other| load_store_reaches(pe, other))
 }
 
 /// Every case in one world of the simulator, whose seed is its number of PEs; unchecked, for the suite's size.

@@ -133,6 +133,10 @@ impl Platform for Sim {
         self.engine.node(pe)
     }
 
+    fn has_network(&self) -> bool {
+        self.engine.has_adapters()
+    }
+
     fn heap_bytes(&self) -> u64 {
         self.heap_bytes
     }
