@@ -37,6 +37,15 @@ impl<M: Memory> Fabric<M> {
         })
     }
 
+    /// The queue pairs of an adapter, in the order they were made.
+    pub fn queue_pairs_of(&self, adapter: Adapter) -> Vec<QueuePair> {
+        let all = self
+            .queue_pairs
+            .iter()
+            .filter(|qp| !qp.gone && qp.id.adapter == adapter.0);
+        all.map(|qp| qp.id).collect()
+    }
+
     /// Registers memory that commands may name (`mlx5dv_devx_umem_reg`): its number.
     ///
     /// # Errors

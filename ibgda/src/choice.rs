@@ -72,6 +72,10 @@ fn wanted(list: &str) -> Result<Vec<Wanted<'_>>, IbgdaError> {
         .collect()
 }
 
+fn name(adapter: &Adapter, port: &Port) -> String {
+    format!("{}:{}", adapter.name, port.number)
+}
+
 /// The adapter and port to use: indices into `adapters` and its `ports`.
 ///
 /// # Errors
@@ -88,11 +92,16 @@ pub fn choose(adapters: &[Adapter], settings: &Settings) -> Result<(usize, usize
             .any(|a| a.name == w.name && w.port.is_none_or(|n| a.ports.iter().any(|p| p.number == n)))
     };
     if let Some(missing) = allowed.iter().flatten().find(|w| !exists(w)) {
-        let names: Vec<_> = adapters.iter().map(|a| a.name.as_str()).collect();
+        let all = adapters.iter().flat_map(|a| a.ports.iter().map(|p| name(a, p)));
         return Err(IbgdaError::Setting {
             name: "SHMEM_HCA",
             value: list.unwrap_or_default().into(),
-            expected: format!("no adapter or port {}; there are {}", missing.name, names.join(", ")),
+            expected: format!(
+                "no adapter or port {}{}; there are {}",
+                missing.name,
+                missing.port.map(|port| format!(":{port}")).unwrap_or_default(),
+                all.collect::<Vec<_>>().join(", ")
+            ),
         });
     }
     let is_allowed = |adapter: &Adapter, port: &Port| {
@@ -123,12 +132,11 @@ pub fn choose(adapters: &[Adapter], settings: &Settings) -> Result<(usize, usize
         .filter(|c| Some(near(c)) == best)
         .collect();
     if nearest.is_empty() {
-        let names: Vec<_> = candidates
+        let names = candidates
             .iter()
-            .map(|&(a, p)| format!("{}:{}", adapters[a].name, adapters[a].ports[p].number))
-            .collect();
+            .map(|&(a, p)| name(&adapters[a], &adapters[a].ports[p]));
         return Err(IbgdaError::NoActivePort {
-            candidates: names.join(", "),
+            candidates: names.collect::<Vec<_>>().join(", "),
         });
     }
     Ok(*nearest[settings.turn as usize % nearest.len()])

@@ -6,6 +6,7 @@ use shmem_ibgda::memory::MemoryError;
 use shmem_ibgda::{Blob, Calls, Emulated, Endpoint, IbgdaError, Link, Memory, QueueParts, Region, Request, Settings};
 use shmem_mlx5::completion::{Kind, Tail};
 use shmem_mlx5::{Index, Local, LocalKey, Post, QueuePair, QueueSize, Remote, RemoteKey, Unit, doorbell};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 pub const HEAP_BYTES: u64 = 1 << 16;
@@ -86,49 +87,69 @@ impl Pe {
 pub struct Job {
     pub machine: Emulated<Ram>,
     pub pes: Vec<Pe>,
-    pub contexts: u32,
-    /// Blocks posted to each queue of each PE.
-    posted: Vec<Vec<u64>>,
+    /// Blocks posted to each queue, by its number and record.
+    posted: HashMap<(u32, u64), u64>,
 }
 
 impl Job {
     pub fn new(pes: u32, contexts: u32, link: Link, seed: u64) -> Self {
-        let machine = machine(pes as usize, link, seed);
-        Self::on(machine, pes, contexts)
+        Self::on(machine(pes as usize, link, seed), pes, contexts)
     }
 
     /// On a machine with an adapter for each PE.
     pub fn on(machine: Emulated<Ram>, pes: u32, contexts: u32) -> Self {
-        let mut all: Vec<Pe> = (0..pes as usize)
-            .map(|i| {
-                let settings = Settings {
-                    hca: Some(format!("mlx5_{i}")),
-                    ..Settings::default()
-                };
-                let mut pe = Pe::open(&machine, &machine, i, &settings).unwrap();
-                pe.add_queues(&machine, contexts, pes, 4).unwrap();
-                pe
-            })
-            .collect();
-        let blobs: Vec<Blob> = all
-            .iter()
-            .map(|pe| Blob::parse(&pe.endpoint.blob().to_bytes()).unwrap())
-            .collect();
-        for (i, pe) in all.iter_mut().enumerate() {
-            let connected = pe.endpoint.connect(i as u32, &blobs);
-            assert!(
-                connected.is_ok(),
-                "{connected:?}: {:?}",
-                fabric(&machine).take_refusals()
-            );
+        Self::with(machine, pes, contexts, &Settings::default())
+    }
+
+    pub fn with(machine: Emulated<Ram>, pes: u32, contexts: u32, settings: &Settings) -> Self {
+        let calls = machine.clone();
+        let job = Self::through(machine, &calls, pes, contexts, settings).unwrap();
+        assert_eq!(fabric(&job.machine).take_refusals(), []);
+        job
+    }
+
+    /// With calls of another kind to the same machine.
+    pub fn through(
+        machine: Emulated<Ram>,
+        calls: &dyn Calls,
+        pes: u32,
+        contexts: u32,
+        settings: &Settings,
+    ) -> Result<Self, IbgdaError> {
+        let mut all = vec![];
+        for i in 0..pes as usize {
+            let settings = Settings {
+                hca: Some(format!("mlx5_{i}")),
+                ..settings.clone()
+            };
+            let mut pe = Pe::open(&machine, calls, i, &settings)?;
+            pe.add_queues(&machine, contexts, pes, 4)?;
+            all.push(pe);
         }
-        assert_eq!(fabric(&machine).take_refusals(), []);
-        Self {
+        let mut job = Self {
             machine,
-            posted: vec![vec![0; (pes * contexts) as usize]; pes as usize],
+            posted: HashMap::new(),
             pes: all,
-            contexts,
+        };
+        job.connect()?;
+        Ok(job)
+    }
+
+    fn connect(&mut self) -> Result<(), IbgdaError> {
+        let blobs = self.pes.iter().map(|pe| Blob::parse(&pe.endpoint.blob().to_bytes()));
+        let blobs = blobs.collect::<Result<Vec<Blob>, _>>().unwrap();
+        for (i, pe) in self.pes.iter_mut().enumerate() {
+            pe.endpoint.connect(i as u32, &blobs)?;
         }
+        Ok(())
+    }
+
+    pub fn add_contexts(&mut self, contexts: u32) {
+        let pes = self.pes.len() as u32;
+        for pe in &mut self.pes {
+            pe.add_queues(&self.machine, contexts, pes, 4).unwrap();
+        }
+        self.connect().unwrap();
     }
 
     pub fn parts(&self, from: usize, context: usize, to: usize) -> QueueParts {
@@ -151,25 +172,31 @@ impl Job {
 
     /// Posts one entry, rings, and lets everything happen. Returns the completion's kind.
     pub fn post(&mut self, from: usize, context: usize, to: usize, entry: impl Fn(Post) -> Vec<Unit>) -> Option<Kind> {
-        let parts = self.parts(from, context, to);
-        let posted = &mut self.posted[from][context * self.pes.len() + to];
+        self.post_to(self.parts(from, context, to), entry)
+    }
+
+    pub fn post_to(&mut self, parts: QueueParts, entry: impl Fn(Post) -> Vec<Unit>) -> Option<Kind> {
+        let posted = self.posted.entry((parts.number, parts.record)).or_default();
         let size = QueueSize::from_log2(parts.log2 as u8).unwrap();
         let index = Index::of(*posted);
         let units = entry(Post::new(index, QueuePair::new(parts.number).unwrap()).signalled());
-        let mut fabric = self.machine.fabric().lock().unwrap();
-        for (i, unit) in units.iter().enumerate() {
-            let at = parts.ring + size.offset_of_unit(index, i) as u64;
-            fabric.memory_mut().write(place(at), &unit.to_bytes()).unwrap();
-        }
         *posted += u64::from(shmem_mlx5::unit::blocks(units.len()));
         let word = doorbell::record(Index::of(*posted)).to_bytes();
-        fabric.memory_mut().write(place(parts.record), &word).unwrap();
-        drop(fabric);
-        let rung = self
-            .machine
-            .store(parts.register, &doorbell::register(units[0]).to_be_bytes());
-        assert!(rung, "{:#x} is no register", parts.register);
-        let mut fabric = self.machine.fabric().lock().unwrap();
+        let register = doorbell::register(units[0]).to_be_bytes();
+        {
+            let mut fabric = fabric(&self.machine);
+            for (i, unit) in units.iter().enumerate() {
+                let at = parts.ring + size.offset_of_unit(index, i) as u64;
+                fabric.memory_mut().write(place(at), &unit.to_bytes()).unwrap();
+            }
+            fabric.memory_mut().write(place(parts.record), &word).unwrap();
+        }
+        let intercepted = self.machine.store(parts.register, &register);
+        let mut fabric = fabric(&self.machine);
+        if !intercepted {
+            fabric.memory_mut().write(place(parts.register), &register).unwrap();
+            fabric.poll();
+        }
         fabric.run();
         let mut bytes = [0; 64];
         fabric.memory().read(place(parts.completion), &mut bytes).unwrap();
