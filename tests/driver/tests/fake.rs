@@ -190,3 +190,86 @@ fn a_kernel_that_never_ends_is_a_time_limit() {
     assert!(run.text().contains("stream"), "{}", run.text());
     assert_eq!(run.output.status.code(), Some(1));
 }
+
+/// Every PE on an emulated adapter.
+const EMULATED: [(&str, &str); 3] = [
+    ("SHMEM_PATH", "ibgda"),
+    ("SHMEM_HCA", "emulated"),
+    ("SHMEM_HEAP", "24M"),
+];
+
+/// Whether the library's kernels were built for network paths too.
+fn has_network_images() -> bool {
+    let images = <shmem_device::order::quiet as shmem::Kernel>::images();
+    images.list.iter().any(|image| image.network)
+}
+
+/// Kernels for network paths are built on demand (`SHMEM_NETWORK=1`): without them, the World ends before its work.
+#[track_caller]
+fn worked_or_has_no_images(run: &Run) {
+    let text = run.text();
+    if has_network_images() {
+        assert!(run.output.status.success(), "{text}");
+    } else {
+        let says = text.contains("of package shmem_device") && text.contains("SHMEM_NETWORK=1");
+        assert!(says && run.output.status.code() == Some(1), "{text}");
+    }
+}
+
+#[test]
+fn emulated_adapters_and_their_memory_are_given_back() {
+    for path in ["ibgda", "mixed"] {
+        for pes in ["1", "2", "5"] {
+            let variables = [("SHMEM_PATH", path), ("SHMEM_HEAP", "100M"), ("SHMEM_NPES", pes)];
+            let run = run(1, &[&EMULATED[..], &variables].concat(), &[]);
+            worked_or_has_no_images(&run);
+            run.left_nothing();
+        }
+    }
+}
+
+#[test]
+fn every_refusal_while_adapters_are_set_up_is_an_error_and_leaves_nothing() {
+    let calls = run(1, &EMULATED, &["barrier"]).reports[0].0;
+    assert!(calls > 60, "{calls}");
+    for refused in 1..=calls.min(200) {
+        let number = refused.to_string();
+        let variables = [&EMULATED[..], &[("FAKE_CUDA_REFUSE", &number)]].concat();
+        let run = run(1, &variables, &["barrier"]);
+        let text = run.text();
+        let known = ["CUDA_ERROR_OF_THE_FAKE", "memory", "SHMEM_NETWORK=1"];
+        match run.output.status.code() {
+            Some(0) => {}
+            Some(1) => assert!(known.iter().any(|part| text.contains(part)), "call {refused}: {text}"),
+            other => panic!("call {refused} refused: {other:?}\n{text}"),
+        }
+        run.left_nothing();
+    }
+}
+
+#[test]
+fn devices_that_do_not_reach_each_other_talk_through_adapters() {
+    let variables = [&EMULATED[..], &[("FAKE_CUDA_APART", "1")]].concat();
+    let run = run(1, &variables, &["barrier"]);
+    worked_or_has_no_images(&run);
+    run.left_nothing();
+}
+
+#[test]
+fn adapters_that_are_not_emulated_and_several_processes_are_refused() {
+    let real = run(1, &[EMULATED[0], ("SHMEM_HCA", "mlx5_0")], &["barrier"]);
+    assert!(real.text().contains("SHMEM_HCA=emulated"), "{}", real.text());
+    real.left_nothing();
+    let two = run(2, &EMULATED, &["barrier"]);
+    assert!(two.text().contains("serve the PEs of one process"), "{}", two.text());
+    two.left_nothing();
+}
+
+#[test]
+fn heaps_that_are_too_large_to_be_pinned_are_refused() {
+    let variables = [&EMULATED[..], &[("SHMEM_HEAP", "60T")]].concat();
+    let run = run(1, &variables, &["barrier"]);
+    let text = run.text();
+    assert!(text.contains("no pinned host memory for heaps of 2 PEs"), "{text}");
+    run.left_nothing();
+}

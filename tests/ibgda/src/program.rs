@@ -9,8 +9,9 @@ use std::time::Instant;
 
 /// Words that are written, again and again.
 const WORDS: usize = 1 << 16;
-/// Contexts of a block that uses several: with the default one, as many as have queues unless SHMEM_IBGDA_CONTEXTS says otherwise.
-const CONTEXTS: u32 = 7;
+/// Contexts of a block that uses several: with the default one and a thread's own, as many as have queues unless
+/// SHMEM_IBGDA_CONTEXTS says otherwise.
+const CONTEXTS: u32 = 6;
 /// Threads of a tile, and what it is called.
 const TILES: [(u32, &str); 3] = [(1, "thread"), (32, "warp"), (256, "block of 256")];
 /// Entries that a block has posted at most when the clocks are looked at: they must fit into a queue.
@@ -40,8 +41,8 @@ pub fn run(world: World, options: Options) -> anyhow::Result<()> {
     world.run(|pe| {
         let run = Run {
             dst: pe.alloc(WORDS)?,
-            contexts: pe.contexts(CONTEXTS)?,
             alone: pe.contexts(1)?,
+            contexts: pe.contexts(CONTEXTS)?,
             peer: 1 % pe.n(),
             options,
             pe: &pe,

@@ -2,6 +2,7 @@
 
 use crate::{Error, NetworkCounters, NetworkError};
 use shmem_hca::{Fabric, Pinned, Violation};
+use shmem_ibgda::Endpoint;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -31,17 +32,28 @@ pub(super) struct Adapters {
 
 /// What the thread needs to say which PEs a fault concerns, and to end their kernels.
 pub(super) struct Known {
-    /// Addresses of the PEs' abort words, in memory of the host that stays as long as the thread runs.
-    pub(super) abort: Vec<u64>,
-    /// The context and the peer of a queue pair's number, by adapter.
-    pub(super) queues: Vec<Vec<(u32, u32, u32)>>,
+    abort: Vec<u64>,
+    /// Numbers of queue pairs, by adapter: that of context `c` to PE `p` at `c * pes + p`.
+    queues: Vec<Vec<u32>>,
+    pes: u32,
 }
 
 impl Known {
+    /// `abort`: the addresses of the PEs' abort words, in memory of the host that stays as long as the thread runs.
+    pub(super) fn new(abort: Vec<u64>, endpoints: &[Endpoint], pes: u32) -> Self {
+        let numbers = |endpoint: &Endpoint| endpoint.queues().iter().map(|parts| parts.number).collect();
+        Self {
+            abort,
+            queues: endpoints.iter().map(numbers).collect(),
+            pes,
+        }
+    }
+
     fn fault(&self, violation: &Violation) -> Error {
-        let of = self.queues.get(violation.adapter).into_iter().flatten();
-        let which = of.into_iter().find(|(number, ..)| *number == violation.queue_pair);
-        let which = which.map_or(String::new(), |(_, context, peer)| {
+        let mut numbers = self.queues.get(violation.adapter).into_iter().flatten();
+        let which = numbers.position(|number| *number == violation.queue_pair);
+        let which = which.map_or(String::new(), |i| {
+            let (context, peer) = (i as u32 / self.pes, i as u32 % self.pes);
             format!(" (context {context}, to PE {peer})")
         });
         Error::Adapter {
@@ -136,4 +148,130 @@ fn text(payload: &(dyn Any + Send)) -> String {
         .copied()
         .or(payload.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("(a panic without text)").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shmem_hca::{Config, Space};
+    use shmem_ibgda::{Emulated, Link, Pages, QueueParts, Region, Request, Settings};
+    use shmem_mlx5::{Index, Post, QueuePair, doorbell, entry};
+    use std::alloc::{Layout, alloc_zeroed};
+    use std::time::Instant;
+
+    const BYTES: usize = 1 << 20;
+    const PAGE: u64 = 4096;
+
+    /// Memory that is given out piece by piece, and never given back.
+    struct Memory(u64);
+
+    impl Memory {
+        fn new(fabric: &Mutex<Fabric<Pinned>>) -> Self {
+            let layout = Layout::from_size_align(BYTES, PAGE as usize).unwrap();
+            // SAFETY: the layout has bytes.
+            let start = unsafe { alloc_zeroed(layout) };
+            // SAFETY: it is leaked, and everybody uses atomics once the thread runs.
+            let place = unsafe { fabric.lock().unwrap().memory_mut().add(Space(0), start, BYTES) };
+            Self(place.address)
+        }
+
+        fn take(&mut self, bytes: u64, fill: u8) -> u64 {
+            let at = self.0;
+            let start = std::ptr::with_exposed_provenance_mut::<u8>(at as usize);
+            // SAFETY: inside the memory, and nobody else knows of it.
+            unsafe { start.write_bytes(fill, bytes as usize) };
+            self.0 += bytes.next_multiple_of(PAGE);
+            at
+        }
+    }
+
+    fn word(address: u64) -> &'static AtomicU32 {
+        // SAFETY: inside the leaked memory, aligned, and accessed by atomics only.
+        unsafe { AtomicU32::from_ptr(std::ptr::with_exposed_provenance_mut(address as usize)) }
+    }
+
+    fn long(address: u64) -> &'static AtomicU64 {
+        // SAFETY: as above.
+        unsafe { AtomicU64::from_ptr(std::ptr::with_exposed_provenance_mut(address as usize)) }
+    }
+
+    /// Two PEs with two contexts each, their abort words, and the thread.
+    fn start() -> (Vec<Endpoint>, [u64; 2], Adapters) {
+        let fabric = Arc::new(Mutex::new(Fabric::new(Pinned::new(), Config::polled())));
+        let mut memory = Memory::new(&fabric);
+        let (abort, mut pages) = ([0; 2].map(|_: u8| memory.take(64, 0)), memory.take(8 * PAGE, 0));
+        let next = move || {
+            pages += PAGE;
+            Some(pages - PAGE)
+        };
+        let machine = Emulated::new(fabric.clone(), 2, Link::Ethernet).with_pages(Arc::new(Mutex::new(next)));
+        let mut endpoints: Vec<_> = (0..2)
+            .map(|pe| {
+                let settings = Settings {
+                    hca: Some(format!("mlx5_{pe}")),
+                    pages: Pages::Each,
+                    ..Settings::default()
+                };
+                let mut endpoint = Endpoint::open(&machine, &settings).unwrap();
+                let mut give = |request: &Request| Ok(Region::at(memory.take(request.bytes, request.fill)));
+                endpoint.add_queues(2, 2, 4, &mut give).unwrap();
+                endpoint
+            })
+            .collect();
+        let blobs: Vec<_> = endpoints.iter().map(Endpoint::blob).collect();
+        for (pe, endpoint) in (0..).zip(&mut endpoints) {
+            endpoint.connect(pe, &blobs).unwrap();
+        }
+        let known = Known::new(abort.to_vec(), &endpoints, 2);
+        (endpoints, abort, Adapters::start(fabric, known).unwrap())
+    }
+
+    #[track_caller]
+    fn wait(what: impl Fn() -> bool) {
+        let start = Instant::now();
+        while !what() {
+            assert!(start.elapsed() < Duration::from_secs(60), "it does not come");
+            thread::yield_now();
+        }
+    }
+
+    /// A no-op, as the first entry of the queue; `record` as the kernel writes it.
+    fn post(queue: &QueueParts, record: u16) {
+        let post = Post::new(Index::of(0), QueuePair::new(queue.number).unwrap()).signalled();
+        let [unit] = entry::nop(post);
+        for (i, half) in unit.as_long().into_iter().enumerate() {
+            long(queue.ring + 8 * i as u64).store(half, Ordering::Relaxed);
+        }
+        word(queue.record).store(doorbell::record(Index::of(record.into())).raw(), Ordering::Release);
+        long(queue.register).store(doorbell::register(unit).raw(), Ordering::Release);
+    }
+
+    #[test]
+    fn what_is_posted_is_done_and_counted() {
+        let (endpoints, abort, adapters) = start();
+        let queue = &endpoints[1].queues()[2];
+        post(queue, 1);
+        wait(|| word(queue.completion + 60).load(Ordering::Acquire).to_be() >> 28 == 0);
+        wait(|| adapters.counters().entries == 1);
+        assert_eq!(adapters.counters().doorbells, 1);
+        assert!(adapters.failure().is_none());
+        drop(adapters);
+        assert_eq!(abort.map(|at| word(at).load(Ordering::Relaxed)), [0, 0]);
+    }
+
+    #[test]
+    fn a_fault_names_the_pes_and_ends_kernels() {
+        let (endpoints, abort, adapters) = start();
+        // Context 1 to PE 1, told of an entry that its record doesn't have.
+        post(&endpoints[0].queues()[3], 0);
+        wait(|| adapters.failure().is_some());
+        let Some(Error::Adapter { report }) = adapters.failure() else {
+            panic!("{:?}", adapters.failure());
+        };
+        for part in ["adapter of PE 0", "(context 1, to PE 1)", "record"] {
+            assert!(report.contains(part), "no `{part}` in: {report}");
+        }
+        wait(|| abort.iter().all(|at| word(*at).load(Ordering::Acquire) == 1));
+        drop(adapters);
+    }
 }

@@ -96,14 +96,8 @@ impl Network {
         let tables = tables
             .map(|(endpoint, &owner)| Tables::new(&gpus[owner], wanted.contexts, endpoint.queues(), &keys))
             .collect::<Result<_, _>>()?;
-        let numbered = |(i, parts): (usize, &shmem_ibgda::QueueParts)| (parts.number, i as u32 / pes, i as u32 % pes);
-        let known = Known {
-            abort: (0..pes).map(|pe| heap.start(pe).0 + SystemArea::ABORT).collect(),
-            queues: endpoints
-                .iter()
-                .map(|endpoint| endpoint.queues().iter().enumerate().map(numbered).collect())
-                .collect(),
-        };
+        let abort = (0..pes).map(|pe| heap.start(pe).0 + SystemArea::ABORT).collect();
+        let known = Known::new(abort, &endpoints, pes);
         let adapters = Adapters::start(fabric, known).map_err(|cause| NetworkError::Ended {
             cause: format!("the system refuses a thread: {cause}"),
         })?;
