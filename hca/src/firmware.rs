@@ -1,8 +1,8 @@
 //! The firmware's commands, as DevX passes them: a block of big-endian bits in, one out. Decoded from [`tables`], which
 //! nobody shares; whatever the bytes are, the answer says what was wrong.
 //!
-//! Stricter than firmware: bits that no field is made of must be zero, lengths must be exact, and what a connection names
-//! must be there.
+//! Stricter than firmware: bits that no field is made of must be zero, lengths must be exact, and what a connection
+//! names must be there.
 
 pub mod tables;
 
@@ -12,7 +12,7 @@ use crate::keys::Access;
 use crate::memory::{Memory, Place};
 use crate::setup::{CompletionQueueConfig, Connection, Permissions, QueuePairConfig, SetupError};
 use crate::state::{Adapter, Agreed, CompletionQueue, Domain, Page, QueuePair};
-use crate::tables::Field;
+use crate::tables::{Field, PAGE};
 use std::collections::VecDeque;
 use tables::{
     Command, OPCODE, alloc_pd, alloc_uar, answer, create_cq, create_mkey, create_qp, destroy_cq, destroy_mkey,
@@ -181,6 +181,15 @@ impl Input<'_> {
         }
     }
 
+    /// Queues start at a page of their umem.
+    fn at_page(&self, field: Field) -> Result<(), Reason> {
+        if self.get(field).is_multiple_of(PAGE) {
+            Ok(())
+        } else {
+            Err(self.refuse(field, "a multiple of 4096"))
+        }
+    }
+
     fn missing(&self, field: Field) -> Reason {
         Reason::Object {
             field: field.name,
@@ -191,8 +200,8 @@ impl Input<'_> {
 }
 
 impl<M: Memory> Fabric<M> {
-    /// Does a command, and writes its answer: status and syndrome at least, as far as they fit. What was wrong is in words in
-    /// [`Fabric::take_refusals`].
+    /// Does a command, and writes its answer: status and syndrome at least, as far as they fit. What was wrong is in
+    /// words in [`Fabric::take_refusals`].
     ///
     /// ```
     /// use shmem_hca::{Config, Fabric, Ram};
@@ -431,6 +440,7 @@ impl<M: Memory> Fabric<M> {
         input.require(SLOT, 0, "0: 64 bytes")?;
         input.require(EVENT_QUEUE, self::EVENT_QUEUE.into(), "an event queue")?;
         self.page_named(adapter, input, PAGE)?;
+        input.at_page(UMEM_OFFSET)?;
         let log2 = input.within(LOG_SIZE, 0, 22, "0 to 22")? as u8;
         let config = CompletionQueueConfig {
             start: self.umem(adapter, input, (UMEM, UMEM_OFFSET), 64 << log2)?,
@@ -449,6 +459,7 @@ impl<M: Memory> Fabric<M> {
         input.require(RECEIVE_QUEUE, 3, "3: none")?;
         input.require(UMEM_VALID, 1, "1: lists of pages are not emulated")?;
         input.require(RECORD_UMEM_VALID, 1, "1")?;
+        input.at_page(UMEM_OFFSET)?;
         let state = self.adapters.get(adapter.0).ok_or(SetupError::Unknown("adapter"))?;
         let can = state.capabilities;
         // Adapters whose clock runs freely only do not know another format.

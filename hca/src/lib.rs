@@ -11,8 +11,8 @@
 //! | [`memory`] | [`Memory`], [`Place`]: the embedder's bytes; [`Ram`] for tests; [`pinned`] for queues that a GPU writes |
 //! | [`keys`] | [`Access`], [`KeyFault`](keys::KeyFault): what keys allow |
 //! | [`fabric`], [`config`], [`setup`] | [`Fabric`]: adapters, and what is made of them |
-//! | [`firmware`] | [`Fabric::command`]: the same by the firmware's commands, as a host's set-up sends them; `remove`: what ends |
-//! | [`identity`] | [`Identity`]: what others call an adapter |
+//! | [`firmware`] | [`Fabric::command`]: the same by the firmware's commands, as a host's set-up sends them; memory for them (`umem`); the end of queues (`remove`) |
+//! | [`identity`] | [`Identity`]: what others call an adapter (`adapter`: what it is and can do) |
 //! | `doorbell` | [`Fabric::store`]: registers, records, fetching |
 //! | [`wire`] | [`Fabric::step`]: what can happen next (`queue`), packets (`arrive`), bytes (`land`), reports (`finish`, `completion`) |
 //! | `poll` | [`Fabric::poll`]: registers in memory |
@@ -73,6 +73,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod adapter;
 mod arrive;
 mod completion;
 pub mod config;
@@ -95,6 +96,7 @@ mod rng;
 pub mod setup;
 mod state;
 pub mod tables;
+mod umem;
 pub mod violation;
 pub mod wire;
 

@@ -1,79 +1,12 @@
-//! What is asked of adapters besides making things: links, capabilities, memory for commands, and the end of things.
+//! The end of queues.
 
 use crate::fabric::Fabric;
-use crate::firmware::Capabilities;
-use crate::identity::Link;
-use crate::memory::{Memory, Place};
+use crate::memory::Memory;
 use crate::setup::SetupError;
-use crate::state::{Adapter, Agreed, CompletionQueue, Page, QueuePair, State};
+use crate::state::{Agreed, CompletionQueue, QueuePair, State};
 use crate::tables::{BLOCK, UNIT};
 
 impl<M: Memory> Fabric<M> {
-    /// How an adapter's port is connected; [`Link::InfiniBand`] where nobody says otherwise.
-    pub fn set_link(&mut self, adapter: Adapter, link: Link) {
-        if let Some(state) = self.adapters.get_mut(adapter.0) {
-            state.link = link;
-        }
-    }
-
-    /// How an adapter's port is connected.
-    pub fn link(&self, adapter: Adapter) -> Link {
-        self.adapters.get(adapter.0).map(|a| a.link).unwrap_or_default()
-    }
-
-    /// What an adapter says of itself from now on.
-    pub fn set_capabilities(&mut self, adapter: Adapter, capabilities: Capabilities) {
-        if let Some(state) = self.adapters.get_mut(adapter.0) {
-            state.capabilities = capabilities;
-        }
-    }
-
-    /// The page of that number.
-    pub fn page(&self, adapter: Adapter, number: u32) -> Option<Page> {
-        self.adapters.get(adapter.0)?.pages.get(number as usize)?;
-        Some(Page {
-            adapter: adapter.0,
-            number,
-        })
-    }
-
-    /// The queue pairs of an adapter, in the order they were made.
-    pub fn queue_pairs_of(&self, adapter: Adapter) -> Vec<QueuePair> {
-        let all = self
-            .queue_pairs
-            .iter()
-            .filter(|qp| !qp.gone && qp.id.adapter == adapter.0);
-        all.map(|qp| qp.id).collect()
-    }
-
-    /// Registers memory that commands may name (`mlx5dv_devx_umem_reg`): its number.
-    ///
-    /// # Errors
-    /// [`SetupError::Unknown`], [`SetupError::Unmapped`], [`SetupError::Empty`].
-    pub fn register_umem(&mut self, adapter: Adapter, place: Place, bytes: u64) -> Result<u32, SetupError> {
-        let Some(last) = bytes.checked_sub(1) else {
-            return Err(SetupError::Empty("umem"));
-        };
-        for end in [place, place.after(last)] {
-            self.memory.read(end, &mut [0])?;
-        }
-        let state = self.adapter(adapter.0)?;
-        state.made_umems += 1;
-        // No two adapters have the same ones by accident.
-        let number = adapter.0 as u32 * 0x1000 + state.made_umems;
-        state.umems.insert(number, (place, bytes));
-        Ok(number)
-    }
-
-    /// Gives up a umem. What was made of it stays.
-    ///
-    /// # Errors
-    /// [`SetupError::Unknown`].
-    pub fn remove_umem(&mut self, adapter: Adapter, number: u32) -> Result<(), SetupError> {
-        let gone = self.adapter(adapter.0)?.umems.remove(&number);
-        gone.map(|_| ()).ok_or(SetupError::Unknown("umem"))
-    }
-
     /// Back to [`State::Reset`], from any: what is posted or on its way is forgotten.
     ///
     /// # Errors
@@ -102,7 +35,8 @@ impl<M: Memory> Fabric<M> {
         self.active.retain(|&other| other != index);
     }
 
-    /// Ends a queue pair: nothing that it had touches memory any more, and others that are connected to it get no answer.
+    /// Ends a queue pair: nothing that it had touches memory any more, and others that are connected to it get no
+    /// answer.
     ///
     /// # Errors
     /// [`SetupError::Unknown`].

@@ -41,6 +41,13 @@ pub struct Domain {
     pub(crate) number: u32,
 }
 
+impl Domain {
+    /// Its number at its adapter: what commands say.
+    pub fn number(self) -> u32 {
+        self.number
+    }
+}
+
 /// A completion queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct CompletionQueue(pub(crate) usize);

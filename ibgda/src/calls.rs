@@ -120,8 +120,8 @@ pub trait Device: Send {
     /// [`IbgdaError`].
     fn umem(&mut self, memory: &Memory, bytes: u64) -> Result<u32, IbgdaError>;
 
-    /// Registers memory that entries of the queue pairs of [`Device::domain`] name from address `start` on: everything is
-    /// allowed, and writes are in order. The key is the same for local and remote use.
+    /// Registers memory that entries of the queue pairs of [`Device::domain`] name from address `start` on: everything
+    /// is allowed, and writes are in order. The key is the same for local and remote use.
     ///
     /// # Errors
     /// [`IbgdaError`].
@@ -145,8 +145,8 @@ pub trait Device: Send {
     /// [`IbgdaError::Refused`], with the firmware's status.
     fn query(&mut self, input: &[u8], output: &mut [u8]) -> Result<(), IbgdaError>;
 
-    /// The MAC address to which packets for `gid` are sent, from entry `gid_index` of the own table: the peer's, or that of
-    /// the router on the way.
+    /// The MAC address to which packets for `gid` are sent, from entry `gid_index` of the own table: the peer's, or
+    /// that of the router on the way.
     ///
     /// # Errors
     /// [`IbgdaError`].

@@ -4,7 +4,8 @@ use crate::calls::{Adapter, Gid, GidKind, Link, Port};
 use crate::error::IbgdaError;
 use crate::settings::Settings;
 
-/// Where a PCI device is: its folder below `/sys/devices`, which names the bridges on the way. None where the system does not know it.
+/// Where a PCI device is: its folder below `/sys/devices`, which names the bridges on the way. None where the system
+/// does not know it.
 ///
 /// ```
 /// assert_eq!(shmem_ibgda::choice::pci_path("no such device"), None);
@@ -22,7 +23,8 @@ pub fn pci_path(bus_id: &str) -> Option<String> {
     Some(path.to_string_lossy().into_owned())
 }
 
-/// How many bridges two devices have in common, counted from the root; the more, the nearer. The last part of each path is the device itself.
+/// How many bridges two devices have in common, counted from the root; the more, the nearer. The last part of each path
+/// is the device itself.
 ///
 /// ```
 /// use shmem_ibgda::choice::common_bridges;
@@ -135,8 +137,10 @@ pub fn choose(adapters: &[Adapter], settings: &Settings) -> Result<(usize, usize
         let names = candidates
             .iter()
             .map(|&(a, p)| name(&adapters[a], &adapters[a].ports[p]));
+        let without = adapters.iter().filter(|a| a.ports.is_empty());
+        let without = without.map(|a| format!("{} (which has no port)", a.name));
         return Err(IbgdaError::NoActivePort {
-            candidates: names.collect::<Vec<_>>().join(", "),
+            candidates: names.chain(without).collect::<Vec<_>>().join(", "),
         });
     }
     Ok(*nearest[settings.turn as usize % nearest.len()])

@@ -11,14 +11,15 @@ use shmem_mlx5::cmd::{self, domain};
 use shmem_mlx5::doorbell::REGISTER_OFFSET;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Where pages of registers lie that are not memory: no address of a process, so that a store that nobody intercepts fails
-/// at once.
+/// Where pages of registers lie that are not memory: no address of a process, so that a store that nobody intercepts
+/// fails at once.
 const INTERCEPTED: u64 = 1 << 56;
 const PAGE: u64 = 4096;
 /// Bits of a page's number in its address.
 const PAGE_BITS: u32 = 20;
 
-/// Where pages of registers come from that are memory: an address of 4096 bytes of zeros, or None where there is no more.
+/// Where pages of registers come from that are memory: an address of 4096 bytes of zeros, or None where there is no
+/// more.
 pub type PageMemory = Arc<Mutex<dyn FnMut() -> Option<u64> + Send>>;
 
 /// A machine with emulated adapters, all of one fabric. Clones are the same machine.
@@ -57,8 +58,8 @@ fn lock<M>(fabric: &Mutex<Fabric<M>>) -> MutexGuard<'_, Fabric<M>> {
 }
 
 impl<M: shmem_hca::Memory + Send + 'static> Emulated<M> {
-    /// Adds so many adapters to the fabric: `mlx5_0` and on, each with one port. Their registers are no memory: who stores
-    /// to one calls [`Emulated::store`].
+    /// Adds so many adapters to the fabric: `mlx5_0` and on, each with one port. Their registers are no memory: who
+    /// stores to one calls [`Emulated::store`].
     pub fn new(fabric: Arc<Mutex<Fabric<M>>>, adapters: usize, link: Link) -> Self {
         let mut locked = lock(&fabric);
         let adapters = (0..adapters)
@@ -82,7 +83,8 @@ impl<M: shmem_hca::Memory + Send + 'static> Emulated<M> {
         }
     }
 
-    /// The same machine with registers in memory, which [`Fabric::poll`] looks at. The fabric's memory must have these pages.
+    /// The same machine with registers in memory, which [`Fabric::poll`] looks at. The fabric's memory must have these
+    /// pages.
     #[must_use]
     pub fn with_pages(mut self, pages: PageMemory) -> Self {
         self.pages = Some(pages);

@@ -6,12 +6,12 @@ use crate::choice;
 use crate::error::{BlobFault, IbgdaError};
 use crate::memory::{Memory, Part, QueueMemory, Request};
 use crate::settings::{Pages, Settings};
+use shmem_mlx5::QueueSize;
 use shmem_mlx5::cmd::capability::{self, Group, atomic, general, roce};
 use shmem_mlx5::cmd::completion_queue::CreateCompletionQueue;
 use shmem_mlx5::cmd::queue_pair::{self, CreateQueuePair, Mtu, ReadyToReceive, ReadyToSend, Route};
 use shmem_mlx5::cmd::{self, Field};
 use shmem_mlx5::doorbell::SEND_OFFSET;
-use shmem_mlx5::{QueueSize, completion};
 
 /// Where a queue pair's parts are: all that a kernel needs to drive it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,7 +57,8 @@ struct Queue {
     connected: bool,
 }
 
-/// One PE's opened adapter, and what was made of it. Dropping it ends its queue pairs and keys; kernels that use them must have ended.
+/// One PE's opened adapter, and what was made of it. Dropping it ends its queue pairs and keys; kernels that use them
+/// must have ended.
 pub struct Endpoint {
     device: Box<dyn Device>,
     adapter: Adapter,
@@ -72,6 +73,18 @@ pub struct Endpoint {
     queues: Vec<Queue>,
     parts: Vec<QueueParts>,
     chunks: Vec<ChunkKey>,
+}
+
+impl std::fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("adapter", &self.adapter.name)
+            .field("port", &self.port.number)
+            .field("gid", &self.gid)
+            .field("queues", &self.parts)
+            .field("chunks", &self.chunks)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Endpoint {
@@ -116,10 +129,10 @@ impl Endpoint {
         &self.port
     }
 
-    /// Registers a chunk of the symmetric heap, `bytes` at `memory`, which entries of this PE and of its peers name from
-    /// `offset` on: its offset in the heap. Returns its key, for local and remote use: everything is allowed, and writes are
-    /// in order. `offset` and the memory's address must lie equally far into a page of 4096 bytes. The memory stays as long as the
-    /// endpoint does.
+    /// Registers a chunk of the symmetric heap, `bytes` at `memory`, which entries of this PE and of its peers name
+    /// from `offset` on: its offset in the heap. Returns its key, for local and remote use: everything is allowed, and
+    /// writes are in order. `offset` and the memory's address must lie equally far into a page of 4096 bytes. The
+    /// memory stays as long as the endpoint does.
     ///
     /// # Errors
     /// [`IbgdaError::Size`], [`IbgdaError::Register`].
@@ -158,8 +171,12 @@ impl Endpoint {
         Ok(key)
     }
 
-    /// Makes queue pairs of 2^`log2` blocks: one for each of `contexts` further contexts and each of `pes` PEs, this one included. `memory` is asked
-    /// once for each [`Part`], for all of these queues together, and filled by the caller as the request says.
+    /// Makes queue pairs of 2^`log2` blocks: one for each of `contexts` further contexts and each of `pes` PEs, this
+    /// one included. `memory` is asked once for each [`Part`], for all of these queues together, and filled by the
+    /// caller as the request says.
+    ///
+    /// Where device memory can't be registered ([`IbgdaError::Register`]), the same call with pinned host memory that
+    /// the device has mapped makes queues that work, and are slower.
     ///
     /// # Errors
     /// [`IbgdaError`]. What was made until then stays unused until the endpoint is dropped.
@@ -220,13 +237,13 @@ impl Endpoint {
         memory: &mut dyn QueueMemory,
     ) -> Result<Queue, IbgdaError> {
         let (page, mapped) = self.page(memory)?;
-        let (ring, record) = (i * size.bytes() as u64, i * 2 * RECORD_LINE);
+        let (ring, record) = (i * ring_bytes(size), i * 2 * RECORD_LINE);
         let completions = CreateCompletionQueue {
             log2: 0,
             page: page.number,
             event_queue: self.event_queue,
             memory: pieces.completion.number,
-            offset: i * completion::BYTES as u64,
+            offset: i * PAGE,
             record_memory: pieces.record.number,
             record_offset: record + RECORD_LINE,
             collapsed: true,
@@ -253,7 +270,7 @@ impl Endpoint {
                 ring: pieces.ring.address + ring,
                 record: pieces.record.address + record + SEND_OFFSET as u64,
                 register: mapped + (page.register - page.address),
-                completion: pieces.completion.address + i * completion::BYTES as u64,
+                completion: pieces.completion.address + i * PAGE,
                 landing: pieces.landing.address + landing,
                 landing_at: pieces.landing.start + landing,
                 landing_key: pieces.landing.number,
@@ -287,7 +304,8 @@ impl Endpoint {
         Ok((object, cmd::NUMBER.get(&answer) as u32))
     }
 
-    /// What peers need to know of this PE's adapter, once its chunks and queues are added: [`Blob::to_bytes`] of it goes through the bootstrap.
+    /// What peers need to know of this PE's adapter, once its chunks and queues are added: [`Blob::to_bytes`] of it
+    /// goes through the bootstrap.
     pub fn blob(&self) -> Blob {
         Blob {
             ethernet: self.port.link == Link::Ethernet,
@@ -301,8 +319,9 @@ impl Endpoint {
         }
     }
 
-    /// Connects what is not connected yet: of each context, the queue pair to PE `p` with that PE's queue pair to this one, `me`. `blobs` are those of all
-    /// PEs, in their order. A barrier of all PEs must follow before a kernel posts: until then a peer may not take requests.
+    /// Connects what is not connected yet: of each context, the queue pair to PE `p` with that PE's queue pair to this
+    /// one, `me`. `blobs` are those of all PEs, in their order. A barrier of all PEs must follow before a kernel posts:
+    /// until then a peer may not take requests.
     ///
     /// # Errors
     /// [`IbgdaError`].
@@ -438,6 +457,11 @@ impl Endpoint {
     }
 }
 
+/// Bytes from one ring to the next: firmware wants a queue to start at a page of its umem, completion queues too.
+fn ring_bytes(size: QueueSize) -> u64 {
+    (size.bytes() as u64).next_multiple_of(PAGE)
+}
+
 fn landing_bytes(size: QueueSize) -> u64 {
     (u64::from(size.count()) + 1) * LANDING_SLOT
 }
@@ -510,9 +534,9 @@ impl Pieces {
             })
         };
         Ok(Self {
-            ring: piece(Part::Ring, size.bytes() as u64, 0)?,
+            ring: piece(Part::Ring, ring_bytes(size), 0)?,
             record: piece(Part::Record, 2 * RECORD_LINE, 0)?,
-            completion: piece(Part::Completion, completion::BYTES as u64, 0xff)?,
+            completion: piece(Part::Completion, PAGE, 0xff)?,
             landing: piece(Part::Landing, landing_bytes(size), 0)?,
         })
     }

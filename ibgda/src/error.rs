@@ -18,7 +18,7 @@ pub enum IbgdaError {
         cause: String,
     },
     /// A library without a function.
-    #[error("{library} has no {function}: rdma-core is older than 34; install a newer one")]
+    #[error("{library} has no {function}: rdma-core is older than 32; install a newer one")]
     Function {
         /// Which library.
         library: &'static str,

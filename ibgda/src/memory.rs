@@ -16,8 +16,8 @@ pub struct DmaBuf {
 pub struct Memory {
     /// Its address in this process: of the host, or of a device.
     pub address: u64,
-    /// For device memory: its dma-buf. Without one, or where the kernel does not take it, the address itself is registered,
-    /// which for device memory needs the module nvidia-peermem.
+    /// For device memory: its dma-buf. Without one, or where the kernel does not take it, the address itself is
+    /// registered, which for device memory needs the module nvidia-peermem.
     pub dma_buf: Option<DmaBuf>,
 }
 
@@ -76,7 +76,8 @@ impl Region {
 /// Why the caller has no memory.
 pub type MemoryError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Where queues come to lie. A closure is one, whose registers are seen by kernels at the address where the host has them.
+/// Where queues come to lie. A closure is one, whose registers are seen by kernels at the address where the host has
+/// them.
 pub trait QueueMemory {
     /// Memory for queues. It stays as long as the endpoint does.
     ///
@@ -84,8 +85,8 @@ pub trait QueueMemory {
     /// Whatever the caller says.
     fn allocate(&mut self, request: &Request) -> Result<Region, MemoryError>;
 
-    /// Maps `bytes` of registers, which the host has at `address`, for kernels (`cuMemHostRegister` with `IOMEMORY`): the
-    /// address there.
+    /// Maps `bytes` of registers, which the host has at `address`, for kernels (`cuMemHostRegister` with `IOMEMORY`):
+    /// the address there.
     ///
     /// # Errors
     /// Whatever the caller says.

@@ -36,7 +36,8 @@ pub struct Settings {
     pub partition: u16,
     /// `SHMEM_ACK_TIMEOUT`.
     pub ack_timeout: u8,
-    /// Where the PE's GPU is: its folder below `/sys/devices` ([`pci_path`](crate::choice::pci_path)). None: no adapter is nearer than another.
+    /// Where the PE's GPU is: its folder below `/sys/devices` ([`pci_path`](crate::choice::pci_path)). None: no adapter
+    /// is nearer than another.
     pub gpu: Option<String>,
     /// Which of several adapters that are equally near: this number of the PE on its node, modulo their count.
     pub turn: u32,

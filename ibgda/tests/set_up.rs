@@ -3,11 +3,12 @@
 mod common;
 
 use common::{Job, fabric};
+use shmem_hca::firmware::{Capabilities, Reason};
 use shmem_hca::{Config, Fabric, Fault, Ram, Violation};
 use shmem_ibgda::{Emulated, Link, Pages, Settings};
 use shmem_mlx5::cmd::queue_pair::Mtu;
 use shmem_mlx5::completion::Kind;
-use shmem_mlx5::{Length, Local, LocalKey, entry};
+use shmem_mlx5::{Length, Local, LocalKey, Post, Unit, entry};
 use std::sync::{Arc, Mutex};
 
 const LINKS: [Link; 2] = [Link::InfiniBand, Link::Ethernet];
@@ -182,4 +183,71 @@ fn packets_are_as_large_as_both_ports_take() {
         assert_eq!(done, Some(Kind::Request), "{from} {to}");
     }
     job.clean();
+}
+
+#[test]
+fn reads_in_flight_are_as_many_as_the_target_takes() {
+    let machine = common::machine(2, Link::Ethernet, 7);
+    let few = Capabilities {
+        log_max_reads: 1,
+        ..Capabilities::default()
+    };
+    fabric(&machine).set_capabilities(machine.adapter(1).unwrap(), few);
+    let mut job = Job::on(machine, 2, 1);
+    for (from, to) in [(0, 1), (1, 0)] {
+        let (there, here) = (job.remote(to, 0), job.local(from, 0x1000));
+        let read = |post: Post| entry::read(post, there, here, Length::new(8).unwrap()).to_vec();
+        let parts = job.parts(from, 0, to);
+        assert_eq!(
+            job.post_many(parts, &[&read as &dyn Fn(Post) -> Vec<Unit>; 10]),
+            Some(Kind::Request),
+            "{from} {to}"
+        );
+    }
+    job.clean();
+}
+
+#[test]
+fn another_subnet_is_reached_by_a_global_route() {
+    let mut machine = common::machine(2, Link::InfiniBand, 0);
+    machine.describe(1, |adapter| adapter.ports[0].gids[0].bytes[7] = 9);
+    let error = Job::through(machine.clone(), &machine, 2, 1, &Settings::default())
+        .err()
+        .unwrap();
+    assert!(error.to_string().contains("INIT2RTR_QP"), "{error}");
+    // There is no such port: but its address was in the command.
+    let refusals = fabric(&machine).take_refusals();
+    let [refusal] = &refusals[..] else {
+        panic!("{refusals:?}");
+    };
+    assert!(
+        matches!(
+            refusal.reason,
+            Reason::Value {
+                field: "GID_HIGH",
+                seen: 0xfe80_0000_0000_0009,
+                ..
+            }
+        ),
+        "{refusal}"
+    );
+}
+
+#[test]
+fn a_sender_that_goes_deeper_than_its_target_is_refused() {
+    let machine = common::machine(2, Link::Ethernet, 7);
+    let few = Capabilities {
+        log_max_reads: 1,
+        ..Capabilities::default()
+    };
+    fabric(&machine).set_capabilities(machine.adapter(1).unwrap(), few);
+    // PE 1 says more than it has.
+    let mut job = Job::changed(machine, 2, |blobs| blobs[1].log_reads = 4);
+    let (there, here) = (job.remote(1, 0), job.local(0, 0x1000));
+    let read = |post: Post| entry::read(post, there, here, Length::new(8).unwrap()).to_vec();
+    let parts = job.parts(0, 0, 1);
+    job.post_many(parts, &[&read as &dyn Fn(Post) -> Vec<Unit>; 10]);
+    let violations = fabric(&job.machine).take_violations();
+    let faults: Vec<_> = violations.into_iter().map(|v| v.fault).collect();
+    assert_eq!(faults, [Fault::TooManyReads { limit: 2 }]);
 }

@@ -116,6 +116,27 @@ impl Job {
         contexts: u32,
         settings: &Settings,
     ) -> Result<Self, IbgdaError> {
+        let mut job = Self::apart(machine, calls, pes, contexts, settings)?;
+        job.connect(|_| ())?;
+        Ok(job)
+    }
+
+    /// With what PEs tell each other changed.
+    pub fn changed(machine: Emulated<Ram>, pes: u32, change: impl FnOnce(&mut [Blob])) -> Self {
+        let calls = machine.clone();
+        let mut job = Self::apart(machine, &calls, pes, 1, &Settings::default()).unwrap();
+        job.connect(change).unwrap();
+        job
+    }
+
+    /// Not connected yet.
+    fn apart(
+        machine: Emulated<Ram>,
+        calls: &dyn Calls,
+        pes: u32,
+        contexts: u32,
+        settings: &Settings,
+    ) -> Result<Self, IbgdaError> {
         let mut all = vec![];
         for i in 0..pes as usize {
             let settings = Settings {
@@ -126,18 +147,17 @@ impl Job {
             pe.add_queues(&machine, contexts, pes, 4)?;
             all.push(pe);
         }
-        let mut job = Self {
+        Ok(Self {
             machine,
             posted: HashMap::new(),
             pes: all,
-        };
-        job.connect()?;
-        Ok(job)
+        })
     }
 
-    fn connect(&mut self) -> Result<(), IbgdaError> {
+    fn connect(&mut self, change: impl FnOnce(&mut [Blob])) -> Result<(), IbgdaError> {
         let blobs = self.pes.iter().map(|pe| Blob::parse(&pe.endpoint.blob().to_bytes()));
-        let blobs = blobs.collect::<Result<Vec<Blob>, _>>().unwrap();
+        let mut blobs = blobs.collect::<Result<Vec<Blob>, _>>().unwrap();
+        change(&mut blobs);
         for (i, pe) in self.pes.iter_mut().enumerate() {
             pe.endpoint.connect(i as u32, &blobs)?;
         }
@@ -149,7 +169,7 @@ impl Job {
         for pe in &mut self.pes {
             pe.add_queues(&self.machine, contexts, pes, 4).unwrap();
         }
-        self.connect().unwrap();
+        self.connect(|_| ()).unwrap();
     }
 
     pub fn parts(&self, from: usize, context: usize, to: usize) -> QueueParts {
@@ -176,21 +196,28 @@ impl Job {
     }
 
     pub fn post_to(&mut self, parts: QueueParts, entry: impl Fn(Post) -> Vec<Unit>) -> Option<Kind> {
+        self.post_many(parts, &[&entry])
+    }
+
+    /// Posts several entries, rings once, and lets everything happen. Returns the kind of the last one's completion.
+    pub fn post_many(&mut self, parts: QueueParts, entries: &[&dyn Fn(Post) -> Vec<Unit>]) -> Option<Kind> {
         let posted = self.posted.entry((parts.number, parts.record)).or_default();
         let size = QueueSize::from_log2(parts.log2 as u8).unwrap();
-        let index = Index::of(*posted);
-        let units = entry(Post::new(index, QueuePair::new(parts.number).unwrap()).signalled());
-        *posted += u64::from(shmem_mlx5::unit::blocks(units.len()));
-        let word = doorbell::record(Index::of(*posted)).to_bytes();
-        let register = doorbell::register(units[0]).to_be_bytes();
-        {
-            let mut fabric = fabric(&self.machine);
+        let (mut index, mut register) = (Index::of(*posted), [0; 8]);
+        let mut locked = fabric(&self.machine);
+        for entry in entries {
+            index = Index::of(*posted);
+            let units = entry(Post::new(index, QueuePair::new(parts.number).unwrap()).signalled());
             for (i, unit) in units.iter().enumerate() {
                 let at = parts.ring + size.offset_of_unit(index, i) as u64;
-                fabric.memory_mut().write(place(at), &unit.to_bytes()).unwrap();
+                locked.memory_mut().write(place(at), &unit.to_bytes()).unwrap();
             }
-            fabric.memory_mut().write(place(parts.record), &word).unwrap();
+            *posted += u64::from(shmem_mlx5::unit::blocks(units.len()));
+            register = doorbell::register(units[0]).to_be_bytes();
         }
+        let word = doorbell::record(Index::of(*posted)).to_bytes();
+        locked.memory_mut().write(place(parts.record), &word).unwrap();
+        drop(locked);
         let intercepted = self.machine.store(parts.register, &register);
         let mut fabric = fabric(&self.machine);
         if !intercepted {
