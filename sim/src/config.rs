@@ -150,8 +150,8 @@ impl Config {
                 heaps: heaps.len(),
             });
         }
-        let is_cut = |fault: &Fault| matches!(fault, Fault::CutOff { .. });
-        if self.faults.iter().any(is_cut) && !self.has_adapters() {
+        let is_of_adapters = |fault: &Fault| matches!(fault, Fault::CutOff { .. } | Fault::LoseStore { .. });
+        if self.faults.iter().any(is_of_adapters) && !self.has_adapters() {
             return Err(SimError::NoAdapters);
         }
         let needed = SystemArea::new(self.pes).bytes;
@@ -282,7 +282,7 @@ pub enum SimError {
         instead: &'static str,
     },
     /// A fault of network adapters, in a world that has none.
-    #[error("a network adapter is to be cut off, and this world has none: take the path ibgda")]
+    #[error("a fault of network adapters was asked for, and this world has none: take the path ibgda")]
     NoAdapters,
     /// The system gave no memory.
     #[error("could not map {bytes} bytes for {what}: {source}; make heap_bytes or the number of PEs smaller")]

@@ -423,6 +423,11 @@ impl Machine for Lane {
         if self.leaves_out(Part::Value, at) {
             return;
         }
+        if let Some(adapters) = &self.world().adapters
+            && adapters.loses(self.block().home.pe, access.address)
+        {
+            return;
+        }
         self.check(|check, order| {
             // SAFETY: as in `load`.
             let same = unsafe { memory::load(access.address, access.bytes) == memory::low(value, access.bytes) };

@@ -106,10 +106,8 @@ impl Simulator {
                 self.world.fail(failure);
             }
             self.accept(news.orders);
-            if self.world.failure().is_none() {
-                if self.launches.is_empty() && self.has_ended() {
-                    self.world.adapters_do(Adapters::drain);
-                }
+            if self.world.failure().is_none() && self.has_ended() {
+                self.world.adapters_do(Adapters::drain);
             }
             if self.world.failure().is_none() {
                 self.desk.looked_at(news.noted);
@@ -425,6 +423,9 @@ impl Simulator {
             report.launch(launch);
         }
         report.text(&self.world.net.report());
+        if let Some(adapters) = &self.world.adapters {
+            report.text(&adapters.report());
+        }
         let heads = self.streams.iter().filter(|(_, stream)| !stream.running);
         let heads: Vec<_> = heads.filter_map(|(_, stream)| stream.queue.front()).collect();
         for order in heads.iter().filter(|order| order.job.collective) {

@@ -55,6 +55,10 @@ enum Task {
         /// conformance suite at its full size unoptimised too, and each call that orders left out in turn: takes hours.
         #[arg(long)]
         full: bool,
+        /// Only what goes over one path, with every PE on it: conformance, random programs, seeds of every shipped kernel, and
+        /// the simulator's litmus tests.
+        #[arg(long)]
+        path: Option<Path>,
     },
     /// Runs every planted communication bug and its fixed twin on the simulator, and prints what was found.
     Gallery {
@@ -100,6 +104,16 @@ enum Backend {
     Cuda,
 }
 
+/// As `SHMEM_PATH` takes it.
+#[derive(Clone, Copy, ValueEnum)]
+enum Path {
+    LoadStore,
+    /// Emulated network adapters carry everything.
+    Ibgda,
+    /// Load and store inside a node, emulated adapters between nodes.
+    Mixed,
+}
+
 fn main() -> anyhow::Result<()> {
     match Cli::parse().task {
         Task::Setup { dry_run } => setup::setup(dry_run),
@@ -118,7 +132,8 @@ fn main() -> anyhow::Result<()> {
             };
             examples::run(&name, &pes, backend, release, &arguments)
         }
-        Task::Test { full } => test::test(full),
+        Task::Test { full, path: None } => test::test(full),
+        Task::Test { full, path: Some(path) } => test::over(path, full),
         Task::Mutants { seeds, only, output } => mutants::mutants(seeds, only.as_deref(), output.as_deref()),
         Task::Gallery { seeds, reports, write } => gallery::gallery(seeds, reports, write),
         Task::Info => info(),

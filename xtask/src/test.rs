@@ -1,7 +1,7 @@
 //! `cargo xtask test` and `cargo xtask lint`.
 
 use crate::command::{beside, cargo, run};
-use crate::{mutants, ptx, setup, stub};
+use crate::{Path, mutants, ptx, setup, stub};
 use std::process::Command;
 use std::thread;
 
@@ -51,6 +51,41 @@ fn sweep(full: bool) -> Command {
         .env("SHMEM_SIM_SEEDS", if full { "10000" } else { "200" })
         .env("SHMEM_PTX", "off");
     sweep
+}
+
+/// What goes over one path of the simulator.
+pub(crate) fn over(path: Path, full: bool) -> anyhow::Result<()> {
+    setup::setup(false)?;
+    let path = match path {
+        Path::LoadStore => "load-store",
+        Path::Ibgda => "ibgda",
+        Path::Mixed => "mixed",
+    };
+    // These make worlds of several paths by themselves.
+    run(&mut off(&[
+        "test",
+        "--package",
+        "shmem-sim",
+        "--test",
+        "litmus",
+        "--test",
+        "ibgda",
+    ]))?;
+    let mut conformance = off(&["test", "--package", "conformance", "--no-fail-fast"]);
+    conformance.args(["--test", "simulator", "--test", "collectives", "--test", "random"]);
+    conformance.args(["--test", "stream", "--test", "stream_collective"]);
+    if full {
+        conformance.env(FULL, "1");
+    }
+    run(conformance.env("SHMEM_PATH", path))?;
+    run(sweep(full).env("SHMEM_PATH", path))
+}
+
+/// A cargo call that compiles nothing for GPUs.
+fn off(arguments: &[&str]) -> Command {
+    let mut command = cargo(arguments);
+    command.env("SHMEM_PTX", "off");
+    command
 }
 
 /// Formatting, clippy and documentation, all without warnings.

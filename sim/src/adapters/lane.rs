@@ -19,7 +19,7 @@ impl Lane {
         let _span = to.map(|to| self.reach_span("doorbell", true, to, 8, at));
         match to.map_or(Rung::Fine, |to| self.meets(to, at)) {
             Rung::Fine => self.ring_now(&doorbell, at),
-            Rung::Frozen => {}
+            Rung::Frozen => adapters.lose(&doorbell),
             Rung::Failed => {
                 self.ring_now(&doorbell, at);
                 adapters.give_up(&doorbell);

@@ -23,9 +23,11 @@ use memory::AdapterMemory;
 use rustc_hash::FxHashMap;
 use setup::{Made, PAGE, Wanted};
 use shmem::hook::At;
+use shmem::state::{NetworkState, SendQueue};
 use shmem_hca::{Adapter, Fabric, Page, QueuePair, Violation};
 use std::cell::{Cell, RefCell};
 use std::fmt::Write as _;
+use std::mem::offset_of;
 use std::sync::Arc;
 
 /// Label of the random sequence of steps.
@@ -39,13 +41,18 @@ const PACES: [usize; 5] = [1, 4, 16, 64, 512];
 /// Steps while nothing else happens, at most, before lanes look again, by world.
 const ALONE: [usize; 3] = [1, 3, 16];
 
+/// Steps at once at a doorbell, at most.
+const EAGER: usize = 32;
+
 /// The adapters of a world.
 pub(crate) struct Adapters {
     fabric: RefCell<Fabric<AdapterMemory>>,
     /// The memory of the queues, which kernels and adapters use.
-    _memory: Arc<Mapping>,
-    /// By PE.
-    adapters: Vec<Adapter>,
+    memory: Arc<Mapping>,
+    /// The stores to it that are lost: PE, number. And how many each PE has made, where that matters.
+    lost: Vec<(u32, u64)>,
+    stores: RefCell<FxHashMap<u32, u64>>,
+    by_pe: Vec<Adapter>,
     /// By PE, with the address that its registers have.
     pages: Vec<(Page, u64)>,
     states: Vec<u64>,
@@ -66,6 +73,10 @@ struct Use {
     to: u32,
     /// Where it was rung last.
     rung: Option<At>,
+    /// Doorbells that were lost.
+    unheard: u64,
+    /// Why it has stopped, where that is not the kernel's fault.
+    error: Option<String>,
 }
 
 /// The register that a lane has stored to.
@@ -113,8 +124,15 @@ impl Adapters {
             },
         )?;
         let queues = queues.into_iter().map(|((ctx, from, to), pair)| {
-            let rung = None;
-            ((from, pair.number()), Use { pair, ctx, to, rung })
+            let queue = Use {
+                pair,
+                ctx,
+                to,
+                rung: None,
+                unheard: 0,
+                error: None,
+            };
+            ((from, pair.number()), queue)
         });
         for fault in &config.faults {
             if let Fault::CutOff { pe, at: 0 } = *fault
@@ -123,10 +141,16 @@ impl Adapters {
                 fabric.set_reachable(adapter, false);
             }
         }
+        let lost = config.faults.iter().filter_map(|fault| match *fault {
+            Fault::LoseStore { pe, at } => Some((pe, at)),
+            _ => None,
+        });
         Ok(Some(Self {
             fabric: RefCell::new(fabric),
-            _memory: memory,
-            adapters,
+            memory,
+            lost: lost.collect(),
+            stores: RefCell::default(),
+            by_pe: adapters,
             pages,
             states,
             queues: RefCell::new(queues.collect()),
@@ -141,6 +165,63 @@ impl Adapters {
     /// Address of a PE's `NetworkState`.
     pub(crate) fn state(&self, pe: u32) -> u64 {
         self.states[pe as usize]
+    }
+
+    /// Whether a store of a PE's lane is one of those that are lost.
+    pub(crate) fn loses(&self, pe: u32, address: u64) -> bool {
+        let start = self.memory.start() as u64;
+        if self.lost.is_empty() || !(start..start + self.memory.bytes() as u64).contains(&address) {
+            return false;
+        }
+        let mut stores = self.stores.borrow_mut();
+        let number = stores.entry(pe).or_default();
+        *number += 1;
+        self.lost.contains(&(pe, *number))
+    }
+
+    /// What kernels have written and not rung for, for reports.
+    pub(crate) fn report(&self) -> String {
+        let mut text = String::new();
+        let queues = self.queues.borrow();
+        let mut queues: Vec<_> = queues
+            .iter()
+            .map(|(&(pe, _), queue)| ((pe, queue.to, queue.ctx), queue))
+            .collect();
+        queues.sort_unstable_by_key(|(order, _)| *order);
+        for ((pe, to, ctx), Use { unheard, error, .. }) in queues {
+            let [next, rung] = self.positions(pe, ctx, to);
+            let behind = next.wrapping_sub(rung);
+            if behind > 0 {
+                let _ = writeln!(
+                    text,
+                    "network, PE {pe} to PE {to}, context {ctx}: {behind} blocks were given out that the adapter was not told of"
+                );
+            }
+            if let Some(error) = error {
+                let _ = writeln!(
+                    text,
+                    "network, PE {pe} to PE {to}, context {ctx}: {error}; no call has looked since"
+                );
+            }
+            if *unheard > 0 {
+                let _ = writeln!(
+                    text,
+                    "network, PE {pe} to PE {to}, context {ctx}: the link is frozen: {unheard} doorbells were not heard"
+                );
+            }
+        }
+        text
+    }
+
+    /// Blocks given out, and blocks that the adapter was told of.
+    fn positions(&self, pe: u32, ctx: u32, to: u32) -> [u64; 2] {
+        // SAFETY: made by `setup`, in memory that `self` keeps.
+        let table = unsafe { &*(self.states[pe as usize] as *const NetworkState) }.queues;
+        let index = u64::from(ctx) * self.pages.len() as u64 + u64::from(to);
+        let queue = table + index * size_of::<SendQueue>() as u64;
+        [offset_of!(SendQueue, next), offset_of!(SendQueue, rung)]
+            // SAFETY: words of the queue.
+            .map(|offset| unsafe { crate::memory::load(queue + offset as u64, 8) } as u64)
     }
 
     /// What a store to an address of a PE would ring; None where there is no register.
@@ -167,24 +248,35 @@ impl Adapters {
         if let Some(queue) = self.queues.borrow_mut().get_mut(&doorbell.names) {
             queue.rung = Some(at);
         }
-        let mut fabric = self.fabric.borrow_mut();
-        fabric.store(doorbell.page, doorbell.offset, &doorbell.value.to_ne_bytes());
+        self.fabric
+            .borrow_mut()
+            .store(doorbell.page, doorbell.offset, &doorbell.value.to_ne_bytes());
         self.busy.set(true);
-        self.look(&mut fabric);
+        // It may be quicker than the lane's next call.
+        let draw = self.rng.next();
+        self.step(if draw.is_multiple_of(4) { below(draw, EAGER) } else { 0 });
+    }
+
+    /// A doorbell is lost.
+    pub(crate) fn lose(&self, doorbell: &Doorbell) {
+        if let Some(queue) = self.queues.borrow_mut().get_mut(&doorbell.names) {
+            queue.unheard += 1;
+        }
     }
 
     /// The adapter gives up what was posted to a queue pair.
     pub(crate) fn give_up(&self, doorbell: &Doorbell) {
-        if let Some(queue) = self.queues.borrow().get(&doorbell.names) {
+        if let Some(queue) = self.queues.borrow_mut().get_mut(&doorbell.names) {
             // It is one of this fabric's.
             let _ = self.fabric.borrow_mut().fail(queue.pair);
+            queue.error = Some("the adapter gave up what was posted".to_owned());
             self.busy.set(true);
         }
     }
 
     /// From now on nothing reaches a PE's adapter, nor leaves it.
     pub(crate) fn cut_off(&self, pe: u32) {
-        let adapter = self.adapters[pe as usize];
+        let adapter = self.by_pe[pe as usize];
         self.fabric.borrow_mut().set_reachable(adapter, false);
     }
 
@@ -237,6 +329,12 @@ impl Adapters {
     fn look(&self, fabric: &mut Fabric<AdapterMemory>) {
         let found = fabric.take_violations();
         let wrong = |violation: &&Violation| !matches!(violation.fault, shmem_hca::Fault::RetriesExceeded(_));
+        for violation in found.iter().filter(|violation| !wrong(violation)) {
+            let names = (violation.adapter as u32, violation.queue_pair);
+            if let Some(queue) = self.queues.borrow_mut().get_mut(&names) {
+                queue.error = Some(violation.fault.to_string());
+            }
+        }
         if let Some(violation) = found.iter().find(wrong)
             && self.failure.borrow().is_none()
         {

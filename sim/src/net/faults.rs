@@ -60,6 +60,14 @@ pub enum Fault {
         /// The operation's number.
         at: u64,
     },
+    /// A store of a PE's lanes to the memory of its adapter's queues is lost: stands for code that forgets to write a part of
+    /// an entry, or the record before the register. Only over [`Path::Ibgda`](crate::Path::Ibgda).
+    LoseStore {
+        /// Whose.
+        pe: u32,
+        /// The store's number, from 1: each unit of 16 bytes of an entry, each record.
+        at: u64,
+    },
     /// A bit of what a put or p carries is flipped, for kernels that check sums.
     FlipBit {
         /// Of which.

@@ -58,29 +58,72 @@ pub fn cases() -> Vec<Case> {
 /// # Panics
 /// It names none.
 pub fn simulator(pes: u32) -> Builder {
-    World::builder().backend(Backend::Sim).pes(pes).path(path())
+    let path = std::env::var("SHMEM_PATH").map_or(Path::Auto, |name| name.parse().expect("SHMEM_PATH"));
+    World::builder().backend(Backend::Sim).pes(pes).path(path)
 }
 
-fn path() -> Path {
-    std::env::var("SHMEM_PATH").map_or(Path::Auto, |name| name.parse().expect("SHMEM_PATH"))
+/// What a case needs that not every path has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    Nothing,
+    /// Load and store reaches every PE.
+    LoadStore,
+    /// Load and store reaches every PE, or none.
+    OneDomain,
 }
 
-/// Whether load and store reaches a PE: those of the node, unless adapters carry everything.
-pub(crate) fn load_store_reaches(pe: &Pe, other: u32) -> bool {
-    path() != Path::Ibgda && pe.node().members().contains(&other)
+impl Needs {
+    /// Of the case of this name.
+    pub fn of(name: &str) -> Self {
+        NEEDS
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map_or(Self::Nothing, |(_, needs)| *needs)
+    }
+
+    fn met(self, reached: &[bool]) -> bool {
+        match self {
+            Self::Nothing => true,
+            Self::LoadStore => reached.iter().all(|&reached| reached),
+            Self::OneDomain => reached.iter().all(|&other| other == reached[0]),
+        }
+    }
 }
 
-/// Whether load and store reaches every PE.
-pub(crate) fn load_store_reaches_all(pe: &Pe) -> bool {
-    (0..pe.n()).all(|other| load_store_reaches(pe, other))
-}
+/// The cases that need something, and why.
+const NEEDS: [(&str, Needs); 9] = [
+    // Atomics of GPUs and of adapters on one word are not atomic with each other.
+    ("atomics: sums of every type", Needs::OneDomain),
+    ("atomics: swap, set and fetch of every type", Needs::OneDomain),
+    ("atomics: every operation on integers", Needs::OneDomain),
+    ("atomics: a lock", Needs::OneDomain),
+    ("atomics: release and acquire", Needs::OneDomain),
+    // They go through pointers to every PE.
+    ("ptr: store and load of every element size", Needs::LoadStore),
+    ("ptr: atomics and a wait", Needs::LoadStore),
+    // Quiet says no more than acknowledged over a network.
+    ("litmus: store buffering with quiet", Needs::LoadStore),
+    ("litmus: causality over three PEs", Needs::LoadStore),
+];
 
 /// Every case in one world of the simulator, whose seed is its number of PEs; unchecked, for the suite's size.
 ///
 /// # Panics
 /// Where a case fails.
 pub fn simulated(pes: u32) {
-    let world = || Ok(simulator(pes).seed(pes.into()).check(false).build()?);
+    simulated_in(&simulator(pes), pes);
+}
+
+/// As [`simulated`], over another path.
+///
+/// # Panics
+/// Where a case fails.
+pub fn simulated_over(path: Path, pes: u32) {
+    simulated_in(&simulator(pes).path(path), pes);
+}
+
+fn simulated_in(builder: &Builder, pes: u32) {
+    let world = || Ok(builder.clone().seed(pes.into()).check(false).build()?);
     if let Err(error) = run(world, false) {
         panic!("{pes} PEs: {error:?}");
     }
@@ -93,7 +136,14 @@ pub fn simulated(pes: u32) {
 pub fn run(world: impl Fn() -> anyhow::Result<World>, log: bool) -> anyhow::Result<usize> {
     let cases = cases();
     world()?.run(|pe| -> anyhow::Result<()> {
+        let reached = crate::ptr::reached(&pe)?;
         for case in &cases {
+            if !Needs::of(case.name).met(&reached) {
+                if log && pe.id() == 0 {
+                    println!("not over this path: {}", case.name);
+                }
+                continue;
+            }
             (case.run)(&pe).with_context(|| format!("{} on PE {} of {}", case.name, pe.id(), pe.n()))?;
             pe.barrier_all()?;
             if log && pe.id() == 0 {

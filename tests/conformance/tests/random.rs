@@ -7,10 +7,10 @@ use anyhow::ensure;
 use conformance::program::{
     BARRIER, BLOCK, FENCE, FETCH_ADD, FIELDS, G, GET, GET_NBI, P, PUT, PUT_NBI, QUIET, THREAD, THREADS, WARP, carry_out,
 };
-use conformance::suite::noise;
+use conformance::suite::{noise, simulator};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
-use shmem_host::{Backend, Pe, World, collective_launch};
+use shmem_host::{Pe, collective_launch};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
@@ -241,12 +241,7 @@ impl Program {
     fn check(&self, seed: u64) -> anyhow::Result<()> {
         let pes = self.parts.len() as u32;
         let found = Mutex::new(vec![Vec::new(); pes as usize]);
-        let world = World::builder()
-            .backend(Backend::Sim)
-            .pes(pes)
-            .heap(1 << 25)
-            .seed(seed)
-            .build()?;
+        let world = simulator(pes).heap(1 << 25).seed(seed).build()?;
         world.run(|pe| -> anyhow::Result<()> {
             let (heap, seen) = self.run_on(&pe)?;
             let part = &self.parts[pe.id() as usize];

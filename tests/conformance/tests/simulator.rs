@@ -2,7 +2,7 @@
 //! `cargo xtask test --full` does: `tests/seeds` has it at that size in any case, optimised, and has the checker look at the same
 //! cases over many seeds.
 use conformance::suite;
-use shmem_host::Backend;
+use shmem_host::{Backend, Path};
 
 fn with_pes(n: u32) {
     if std::env::var_os("SHMEM_TEST_FULL").is_none() {
@@ -35,4 +35,17 @@ fn four_pes() {
 #[test]
 fn eight_pes() {
     with_pes(8);
+}
+
+/// Emulated adapters carry everything, also from a PE to itself.
+#[test]
+fn three_pes_over_adapters() {
+    suite::take_little();
+    suite::simulated_over(Path::Ibgda, 3);
+}
+/// Two nodes of four PEs.
+#[test]
+fn eight_pes_of_two_nodes() {
+    suite::take_little();
+    suite::simulated_over(Path::Mixed, 8);
 }

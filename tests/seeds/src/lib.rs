@@ -18,7 +18,9 @@ mod examples;
 mod perf;
 mod sweep;
 
-use shmem_host::{Pe, SimPath};
+use conformance::suite::Needs;
+use shmem_host::{Builder, Path, Pe, SimPath};
+use std::fmt;
 pub use sweep::{Failed, sweep};
 
 #[global_allocator]
@@ -39,33 +41,58 @@ pub struct Program {
 }
 
 impl Program {
-    /// How many PEs a seed has, and over what: after one path with each number of PEs comes the next path.
-    pub fn shape(&self, seed: u64) -> (u32, SimPath) {
+    /// How many PEs a seed has, and over what: after one path with each number of PEs comes the next path. None where the
+    /// program can't go the way that `SHMEM_PATH` names.
+    pub fn shape(&self, seed: u64) -> Option<(u32, Over)> {
         let numbers = self.pes.len() as u64;
-        let path = if self.load_store {
-            SimPath::LoadStore
-        } else {
-            SimPath::ALL[(seed / numbers % SimPath::ALL.len() as u64) as usize]
-        };
-        (self.pes[(seed % numbers) as usize], path)
+        let mut ways = ways();
+        if self.load_store {
+            ways.retain(|&over| over == Over::Model(SimPath::LoadStore));
+        }
+        let way = (seed / numbers).checked_rem(ways.len() as u64)?;
+        Some((self.pes[(seed % numbers) as usize], ways[way as usize]))
     }
 }
 
-/// Cases of `tests/conformance` that need load and store.
-const LOAD_STORE: [&str; 9] = [
-    // Their words are the GPUs': a NIC's atomics are not atomic with those.
-    "atomics: sums of every type",
-    "atomics: swap, set and fetch of every type",
-    "atomics: every operation on integers",
-    "atomics: a lock",
-    "atomics: release and acquire",
-    // Every PE has pointers to the others.
-    "ptr: store and load of every element size",
-    "ptr: atomics and a wait",
-    // Quiet says no more than acknowledged over a network.
-    "litmus: store buffering with quiet",
-    "litmus: causality over three PEs",
-];
+/// What carries operations between the PEs of a seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// What the simulator knows of a path.
+    Model(SimPath),
+    /// Emulated adapters, for everything or between nodes.
+    Adapters(Path),
+}
+
+impl Over {
+    fn choose(self, builder: Builder) -> Builder {
+        match self {
+            Self::Model(path) => builder.sim_path(path),
+            Self::Adapters(path) => builder.path(path),
+        }
+    }
+}
+
+impl fmt::Display for Over {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Model(path) => path.fmt(f),
+            Self::Adapters(path) => path.fmt(f),
+        }
+    }
+}
+
+/// All ways, or the one that `SHMEM_PATH` names. Where a call is left out (`SHMEM_SIM_SKIP`), those over which the order of
+/// accesses is checked.
+fn ways() -> Vec<Over> {
+    let models = SimPath::MODELS.map(Over::Model).into_iter();
+    match std::env::var("SHMEM_PATH").as_deref() {
+        Ok("load-store") => vec![Over::Model(SimPath::LoadStore)],
+        Ok("ibgda") => vec![Over::Adapters(Path::Ibgda)],
+        Ok("mixed") => vec![Over::Adapters(Path::Mixed)],
+        _ if std::env::var_os("SHMEM_SIM_SKIP").is_some() => models.collect(),
+        _ => models.chain([Path::Ibgda, Path::Mixed].map(Over::Adapters)).collect(),
+    }
+}
 
 pub fn programs() -> Vec<Program> {
     conformance::suite::take_little();
@@ -78,7 +105,7 @@ pub fn programs() -> Vec<Program> {
     let cases = conformance::suite::cases().into_iter().map(|case| Program {
         name: format!("conformance/{}", case.name.replace(' ', "-")),
         pes: &[2, 3, 1],
-        load_store: LOAD_STORE.contains(&case.name),
+        load_store: Needs::of(case.name) != Needs::Nothing,
         run: case.run,
     });
     let papers: [(&str, &'static [u32], Check); 4] = [

@@ -1,7 +1,7 @@
 //! Many seeds of one program, side by side.
 
-use crate::Program;
-use shmem_host::{Backend, SimPath, World};
+use crate::{Over, Program};
+use shmem_host::{Backend, World};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Mutex;
@@ -14,7 +14,7 @@ use std::time::Duration;
 pub struct Failed {
     pub seed: u64,
     pub pes: u32,
-    pub path: SimPath,
+    pub path: Over,
     pub error: anyhow::Error,
 }
 
@@ -40,7 +40,9 @@ pub fn sweep(program: &Program, seeds: Range<u64>, jobs: Option<usize>) -> Resul
                     if seed >= seeds.end {
                         break;
                     }
-                    let (pes, path) = program.shape(seed);
+                    let Some((pes, path)) = program.shape(seed) else {
+                        continue;
+                    };
                     if let Err(error) = one(program, pes, path, seed) {
                         next.store(seeds.end, Ordering::Relaxed);
                         failed.lock().unwrap().get_or_insert(Failed { seed, pes, path, error });
@@ -52,12 +54,8 @@ pub fn sweep(program: &Program, seeds: Range<u64>, jobs: Option<usize>) -> Resul
     failed.into_inner().unwrap().map_or(Ok(()), Err)
 }
 
-fn one(program: &Program, pes: u32, path: SimPath, seed: u64) -> anyhow::Result<()> {
-    let mut builder = World::builder()
-        .backend(Backend::Sim)
-        .pes(pes)
-        .sim_path(path)
-        .seed(seed);
+fn one(program: &Program, pes: u32, over: Over, seed: u64) -> anyhow::Result<()> {
+    let mut builder = over.choose(World::builder().backend(Backend::Sim).pes(pes).seed(seed));
     // As `World::from_env` reads it.
     if let Ok(seconds) = std::env::var("SHMEM_TIMEOUT") {
         builder = builder.time_limit(Some(Duration::from_secs_f64(seconds.parse()?)));
