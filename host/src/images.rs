@@ -396,6 +396,7 @@ mod tests {
                 ..image(arch, false)
             }
         }
+        static PLAIN: [Image; 2] = [image(80, false), image(90, false)];
         static BOTH: [Image; 4] = [image(80, false), image(90, false), network(80), network(90)];
         let of = |images, path, device| choose(("k", "pack$k$0"), images, path, device).map(|i| (i.arch, i.network));
         assert_eq!(of(&BOTH, true, 90), Ok((90, true)));
@@ -404,7 +405,6 @@ mod tests {
         // Those of the other kind are not told of.
         let error = of(&BOTH, true, 75).unwrap_err().to_string();
         assert!(error.contains("built for sm_80, sm_90, the device"), "{error}");
-        static PLAIN: [Image; 2] = [image(80, false), image(90, false)];
         let error = of(&PLAIN, true, 90).unwrap_err();
         assert_eq!(
             error,

@@ -58,12 +58,6 @@ pub enum NetworkError {
         /// What is wrong, and what to do.
         cause: String,
     },
-    /// Real adapters are not for this World.
-    #[error("network adapters can't be used: {cause}")]
-    Unsupported {
-        /// Why, and what to do.
-        cause: String,
-    },
     /// The thread that is the adapters has ended.
     #[error("the thread of the emulated adapters ended: {cause}")]
     Ended {

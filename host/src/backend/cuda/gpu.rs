@@ -201,6 +201,18 @@ impl Gpu {
         Ok(can != 0)
     }
 
+    /// Where it is on the PCI bus, as in `0000:3B:00.0`; None where that is no text.
+    pub(super) fn bus_id(&self) -> Result<Option<String>, CudaError> {
+        let mut id: [c_char; 32] = [0; 32];
+        // SAFETY: the device exists; the text and its end fit in the array.
+        unsafe {
+            self.driver
+                .cuDeviceGetPCIBusId(out_at(id.as_mut_ptr()), id.len() as i32, self.device)
+        }?;
+        // SAFETY: the array was zero, and the driver leaves a zero at the text's end.
+        Ok(unsafe { CStr::from_ptr(id.as_ptr()) }.to_str().ok().map(str::to_owned))
+    }
+
     /// Bytes of memory that are free, and all of them. The context is current.
     fn memory_left(&self) -> Result<(u64, u64), CudaError> {
         let (mut free, mut total) = (0, 0);

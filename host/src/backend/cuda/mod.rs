@@ -50,7 +50,7 @@ use driver::{Address, Driver};
 use gpu::Gpu;
 use heap::Heap;
 use module::Module;
-use network::{HEAP, Network, Way};
+use network::{Network, Reach, Way};
 use page::Page;
 use register::Retained;
 use serde::de::DeserializeOwned;
@@ -185,15 +185,7 @@ impl Cuda {
         tracing::debug!(?local, ?used, "devices opened");
         let owner = |pe: u32| used.binary_search(&places[pe as usize]).unwrap_or_default();
         let owners: Vec<_> = local.clone().map(owner).collect();
-        let most = gpus.iter().map(|gpu| gpu.multiprocessors).min().unwrap_or(0) * gpus.len() as u32;
-        if local.len() as u32 > most {
-            return Err(ConfigError::TooManyForDevices {
-                asked: local.len() as u32,
-                devices: gpus.len() as u32,
-                most,
-            }
-            .into());
-        }
+        all_fit(local.len() as u32, &gpus)?;
         let device = |pe: u32| sees[layout.rank_of(pe) as usize].devices[places[pe as usize]];
         let own = |pe: u32| {
             let sharers = (0..pes).filter(|other| device(*other) == device(pe)).count() as u32;
@@ -206,10 +198,11 @@ impl Cuda {
         let mut parts = vec![];
         for pe in 0..pes {
             let owner = layout.is_local(pe).then(|| owner(pe));
-            let users = match calls {
-                Way::LoadStore => users(&gpus, &sees[layout.rank() as usize].devices, device(pe))?,
+            let users = match (calls, calls.reach()) {
                 // Host memory is everybody's.
-                Way::Emulated(_) => (0..gpus.len()).collect(),
+                (Way::Emulated(_), _) => (0..gpus.len()).collect(),
+                (_, Reach::Nobody) => owner.into_iter().collect(),
+                _ => users(&gpus, &sees[layout.rank() as usize].devices, device(pe))?,
             };
             parts.push(heap::Part { owner, users });
         }
@@ -218,20 +211,14 @@ impl Cuda {
         let apart: Vec<_> = pairs.filter(|(pe, peer)| !reaches(*pe, *peer)).collect();
         let apart = tell(group, settings, &apart)?.concat();
         let system = SystemArea::new(pes);
-        let heap = match calls {
-            Way::LoadStore => {
-                let asked = settings.heap_or(memory, pes, system.bytes)?;
-                Heap::reserve(driver, parts, asked, granularity, travel)?
-            }
-            Way::Emulated(_) => {
-                let asked = settings.heap_or(HEAP, pes, system.bytes)?;
-                Heap::pinned(&gpus[0], parts, asked, granularity)?
-            }
+        let asked = settings.heap_or(calls.default_heap(memory), pes, system.bytes)?;
+        let heap = calls.heap(&gpus, parts, asked, granularity, travel)?;
+        let nodes = match calls.reach() {
+            Reach::Devices => devices::nodes(pes, &apart),
+            reach => (0..pes).map(|pe| reach.node(pe, pes)).collect(),
         };
-        let nodes = match calls {
-            Way::LoadStore => devices::nodes(pes, &apart),
-            Way::Emulated(emulation) => (0..pes).map(|pe| emulation.node(pe, pes)).collect(),
-        };
+        // Network adapters reach everybody.
+        let apart = if calls == Way::LoadStore { apart } else { vec![] };
         let mut cuda = Self {
             modules: gpus.iter().map(|_| Mutex::default()).collect(),
             pages: vec![],
@@ -254,20 +241,9 @@ impl Cuda {
             network: None,
             gpus,
         };
-        let failed = || group.failure().is_some();
-        let watch = Watch {
-            failed: &failed,
-            limit: settings.time_limit,
-        };
-        let backed = cuda.heap.back(&cuda.gpus, system.bytes, 1, &watch);
-        backed.map_err(|halt| match halt {
-            Halt::Error(error) => error,
-            Halt::WorldFailed | Halt::TimeLimit => CudaError::Stuck.into(),
-        })?;
-        tracing::debug!(stride = cuda.heap.stride(), "heaps mapped");
-        if let Way::Emulated(emulation) = calls {
-            cuda.network = Some(Network::emulate(emulation, &cuda.gpus, &cuda.owners, &cuda.heap)?);
-        }
+        let first = calls.backed_first(cuda.heap.stride(), system.bytes);
+        cuda.back_first(first, settings, group)?;
+        cuda.network = Network::start(calls, &cuda.gpus, &cuda.owners, &cuda.heap, (settings, group))?;
         cuda.timeline = Timeline::start(&cuda.gpus, &cuda.owners, local.start)?;
         for pe in local {
             let (page, state) = cuda.prepare(pe, &system, settings.time_limit_ns())?;
@@ -275,6 +251,22 @@ impl Cuda {
             cuda.states.push(state);
         }
         Ok(Arc::new(cuda))
+    }
+
+    /// Backs the heaps up to `end` before any kernel of the World runs.
+    fn back_first(&self, end: u64, settings: &Settings, group: &Group) -> Result<(), Error> {
+        let failed = || group.failure().is_some();
+        let watch = Watch {
+            failed: &failed,
+            limit: settings.time_limit,
+        };
+        let backed = self.heap.back(&self.gpus, end, 1, &watch);
+        backed.map_err(|halt| match halt {
+            Halt::Error(error) => error,
+            Halt::WorldFailed | Halt::TimeLimit => CudaError::Stuck.into(),
+        })?;
+        tracing::debug!(stride = self.heap.stride(), "heaps mapped");
+        Ok(())
     }
 
     /// Makes what a PE's kernels need before any kernel of the World runs.
@@ -370,6 +362,19 @@ impl Cuda {
             modules.packages.insert((package.id, pe), module);
         }
         Ok(())
+    }
+}
+
+/// Whether so many PEs have a multiprocessor each.
+fn all_fit(pes: u32, gpus: &[Gpu]) -> Result<(), ConfigError> {
+    let (devices, least) = (gpus.len() as u32, gpus.iter().map(|gpu| gpu.multiprocessors).min());
+    match least.unwrap_or(0) * devices {
+        most if pes > most => Err(ConfigError::TooManyForDevices {
+            asked: pes,
+            devices,
+            most,
+        }),
+        _ => Ok(()),
     }
 }
 
@@ -534,7 +539,7 @@ impl Platform for Cuda {
     }
 
     fn network_counters(&self) -> Option<NetworkCounters> {
-        self.network.as_ref().map(Network::counters)
+        self.network.as_ref()?.counters()
     }
 
     fn failure(&self) -> Option<(Option<u32>, String)> {

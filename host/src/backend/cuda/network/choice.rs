@@ -1,5 +1,8 @@
 //! Which PEs load and store reaches, and what carries the rest.
 
+use crate::backend::cuda::gpu::Gpu;
+use crate::backend::cuda::heap::{Heap, Part};
+use crate::backend::cuda::travel::Travel;
 use crate::config::{Path, Settings};
 use crate::processes::Group;
 use crate::{Error, NetworkError};
@@ -7,9 +10,9 @@ use std::ops::Range;
 
 /// The name of adapters that are not there, in `SHMEM_HCA`.
 const EMULATED: &str = "emulated";
-
-/// Bytes of a heap where nobody asked for others: it is all pinned.
-pub(crate) const HEAP: u64 = 256 << 20;
+/// Bytes of a heap of host memory, and of one that real adapters are told of: it is there as a whole from the start.
+const EMULATED_HEAP: u64 = 256 << 20;
+const REAL_HEAP: u64 = 1 << 30;
 
 /// What carries calls between PEs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +21,63 @@ pub(crate) enum Way {
     LoadStore,
     /// Emulated adapters, except within a node.
     Emulated(Emulation),
+    /// Adapters of this machine, for every PE or for those that loads and stores don't reach.
+    Real(Real),
+}
+
+/// The PEs that a PE calls by load and store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// None, not even itself.
+    Nobody,
+    /// Nodes of so many PEs, itself among them.
+    Nodes(u32),
+    /// Those whose memory its device reaches.
+    Devices,
+}
+
+impl Reach {
+    /// Whether load and store carries calls of a PE to another one, where devices reach each other.
+    pub(crate) fn loads(self, pe: u32, peer: u32, pes: u32) -> bool {
+        match self {
+            Self::Nobody => false,
+            Self::Nodes(_) => self.node(pe, pes).contains(&peer),
+            Self::Devices => true,
+        }
+    }
+
+    /// The PEs of a PE's node where they are those that load and store reaches; itself where there are none.
+    pub(crate) fn node(self, pe: u32, pes: u32) -> Range<u32> {
+        let size = match self {
+            Self::Nodes(size) => size,
+            Self::Nobody | Self::Devices => 1,
+        };
+        let start = pe / size * size;
+        start..(start + size).min(pes)
+    }
+}
+
+/// Send queues of each PE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Queues {
+    /// Contexts that have some of their own.
+    pub(crate) contexts: u32,
+    /// Log2 of the blocks of each.
+    pub(crate) log2: u32,
+}
+
+/// Emulated adapters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Emulation {
+    pub(crate) reach: Reach,
+    pub(crate) queues: Queues,
+}
+
+/// Real adapters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Real {
+    pub(crate) reach: Reach,
+    pub(crate) queues: Queues,
 }
 
 impl Way {
@@ -27,50 +87,67 @@ impl Way {
     }
 
     fn choose(settings: &Settings, processes: u32, pes: u32, hca: &str) -> Result<Self, Error> {
-        let node_pes = match settings.path {
-            Path::Auto | Path::LoadStore => return Ok(Self::LoadStore),
-            Path::Ibgda => None,
-            Path::Mixed => Some(settings.node_pes.unwrap_or(pes.div_ceil(2))),
+        let queues = Queues {
+            contexts: settings.queue_contexts,
+            log2: settings.queue_blocks.ilog2(),
         };
-        if hca != EMULATED {
-            let cause = format!(
-                "the CUDA backend drives emulated ones only so far: set SHMEM_HCA={EMULATED} (it is {hca:?}), or SHMEM_PATH=auto"
-            );
-            return Err(NetworkError::Unsupported { cause }.into());
+        let emulated = hca == EMULATED;
+        let reach = match settings.path {
+            Path::Auto | Path::LoadStore => return Ok(Self::LoadStore),
+            Path::Ibgda => Reach::Nobody,
+            Path::Mixed if emulated => Reach::Nodes(settings.node_pes.unwrap_or(pes.div_ceil(2))),
+            Path::Mixed => Reach::Devices,
+        };
+        if !emulated {
+            return Ok(Self::Real(Real { reach, queues }));
         }
         if processes > 1 {
             return Err(NetworkError::Processes { processes }.into());
         }
-        Ok(Self::Emulated(Emulation {
-            node_pes,
-            contexts: settings.queue_contexts,
-            log2: settings.queue_blocks.ilog2(),
-        }))
-    }
-}
-
-/// Emulated adapters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Emulation {
-    /// PEs that reach each other by load and store, themselves among them; None: not even a PE itself.
-    pub(crate) node_pes: Option<u32>,
-    /// Contexts that have queues of their own.
-    pub(crate) contexts: u32,
-    /// Log2 of the blocks of a queue.
-    pub(crate) log2: u32,
-}
-
-impl Emulation {
-    /// The PEs that load and store reaches from this one, or itself where there are none.
-    pub(crate) fn node(&self, pe: u32, pes: u32) -> Range<u32> {
-        let size = self.node_pes.unwrap_or(1);
-        let start = pe / size * size;
-        start..(start + size).min(pes)
+        Ok(Self::Emulated(Emulation { reach, queues }))
     }
 
-    /// Whether load and store carries calls of a PE to another one.
-    pub(crate) fn loads(&self, pe: u32, peer: u32, pes: u32) -> bool {
-        self.node_pes.is_some() && self.node(pe, pes).contains(&peer)
+    /// Bytes of a heap where nobody asked for others; `memory` of a device.
+    pub(crate) fn default_heap(self, memory: u64) -> u64 {
+        match self {
+            Self::LoadStore => memory,
+            Self::Emulated(_) => EMULATED_HEAP,
+            Self::Real(_) => REAL_HEAP,
+        }
+    }
+
+    /// Bytes of heaps of `whole` bytes that are there before any kernel; `system` of them are the library's own.
+    pub(crate) fn backed_first(self, whole: u64, system: u64) -> u64 {
+        match self {
+            Self::LoadStore | Self::Emulated(_) => system,
+            // Adapters are told of all of it.
+            Self::Real(_) => whole,
+        }
+    }
+
+    /// The heaps.
+    pub(crate) fn heap(
+        self,
+        gpus: &[Gpu],
+        parts: Vec<Part>,
+        bytes: u64,
+        granularity: u64,
+        travel: Option<Travel>,
+    ) -> Result<Heap, Error> {
+        if matches!(self, Self::Emulated(_)) {
+            return Heap::pinned(&gpus[0], parts, bytes, granularity);
+        }
+        // What no load or store reaches need not be mapped.
+        let travel = travel.filter(|_| self.reach() == Reach::Devices);
+        Heap::reserve(gpus[0].driver, parts, bytes, granularity, travel)
+    }
+
+    /// Which PEs load and store may reach.
+    pub(crate) fn reach(self) -> Reach {
+        match self {
+            Self::LoadStore => Reach::Devices,
+            Self::Emulated(Emulation { reach, .. }) | Self::Real(Real { reach, .. }) => reach,
+        }
     }
 }
 
@@ -93,34 +170,24 @@ mod tests {
     fn the_path_and_the_adapter_decide() {
         assert_eq!(of(Path::Auto, None, 2, EMULATED), Ok(Way::LoadStore));
         assert_eq!(of(Path::LoadStore, None, 1, "mlx5_0"), Ok(Way::LoadStore));
-        let emulated = |node_pes| {
-            Ok(Way::Emulated(Emulation {
-                node_pes,
-                contexts: 3,
-                log2: 10,
-            }))
-        };
-        assert_eq!(of(Path::Ibgda, Some(2), 1, EMULATED), emulated(None));
-        assert_eq!(of(Path::Mixed, None, 1, EMULATED), emulated(Some(3)));
-        assert_eq!(of(Path::Mixed, Some(2), 1, EMULATED), emulated(Some(2)));
-        let text = of(Path::Ibgda, None, 1, "mlx5_0").unwrap_err();
-        assert!(text.contains("SHMEM_HCA=emulated") && text.contains("mlx5_0"), "{text}");
+        let queues = Queues { contexts: 3, log2: 10 };
+        let emulated = |reach| Ok(Way::Emulated(Emulation { reach, queues }));
+        assert_eq!(of(Path::Ibgda, Some(2), 1, EMULATED), emulated(Reach::Nobody));
+        assert_eq!(of(Path::Mixed, None, 1, EMULATED), emulated(Reach::Nodes(3)));
+        assert_eq!(of(Path::Mixed, Some(2), 1, EMULATED), emulated(Reach::Nodes(2)));
+        let real = |reach| Ok(Way::Real(Real { reach, queues }));
+        assert_eq!(of(Path::Ibgda, None, 2, ""), real(Reach::Nobody));
+        assert_eq!(of(Path::Mixed, Some(2), 1, "mlx5_0"), real(Reach::Devices));
         let text = of(Path::Mixed, None, 2, EMULATED).unwrap_err();
         assert!(text.contains("has 2: start one process"), "{text}");
     }
 
     #[test]
     fn nodes_are_of_so_many_pes_one_after_the_other() {
-        let emulation = |node_pes| Emulation {
-            node_pes,
-            contexts: 1,
-            log2: 4,
-        };
-        let two = emulation(Some(2));
+        let two = Reach::Nodes(2);
         assert_eq!([0, 1, 2, 4].map(|pe| two.node(pe, 5)), [0..2, 0..2, 2..4, 4..5]);
         assert!(two.loads(1, 0, 5) && two.loads(4, 4, 5) && !two.loads(1, 2, 5));
-        let none = emulation(None);
-        assert_eq!(none.node(3, 5), 3..4);
-        assert!(!none.loads(3, 3, 5));
+        assert_eq!(Reach::Nobody.node(3, 5), 3..4);
+        assert!(!Reach::Nobody.loads(3, 3, 5) && Reach::Devices.loads(0, 4, 5));
     }
 }

@@ -14,7 +14,7 @@ pub(super) struct Keys {
     /// Granules of a heap.
     pub(super) granules: u64,
     /// For each PE one for each granule.
-    pub(super) keys: Vec<u32>,
+    pub(super) of_granules: Vec<u32>,
 }
 
 /// The tables. They stay until the value is dropped; the device lives longer.
@@ -42,7 +42,7 @@ impl Places {
             first,
             size_of_val(queues) / size_of::<QueueParts>() * size_of::<SendQueue>(),
         );
-        let third = after(second, size_of_val(&*keys.keys));
+        let third = after(second, size_of_val(&*keys.of_granules));
         let words: usize = queues.iter().map(taken_bytes).sum();
         Self {
             queues: first,
@@ -133,7 +133,7 @@ fn contents(base: u64, contexts: u32, queues: &[QueueParts], keys: &Keys, places
         put(&mut bytes, places.queues + i * size_of::<SendQueue>(), &queue);
         taken += taken_bytes(parts) as u64;
     }
-    for (i, key) in keys.keys.iter().enumerate() {
+    for (i, key) in keys.of_granules.iter().enumerate() {
         put(&mut bytes, places.keys + i * size_of::<u32>(), key);
     }
     bytes
@@ -168,7 +168,7 @@ mod tests {
         let keys = Keys {
             granule_log2: 21,
             granules: 3,
-            keys: (10..16).collect(),
+            of_granules: (10..16).collect(),
         };
         let places = Places::new(&queues, &keys);
         let bytes = contents(base, 2, &queues, &keys, &places);
