@@ -21,14 +21,16 @@ use crate::net::{Fault, Path};
 use crate::rng::{Rng, below};
 use memory::AdapterMemory;
 use rustc_hash::FxHashMap;
-use setup::{Made, PAGE, Wanted};
+use setup::{Made, Wanted};
 use shmem::hook::At;
 use shmem::state::{NetworkState, SendQueue};
-use shmem_hca::{Adapter, Fabric, Page, QueuePair, Violation};
+use shmem_hca::{Fabric, Violation};
+use shmem_ibgda::emulated::register_at;
+use shmem_ibgda::{Emulated, Endpoint, Link};
 use std::cell::{Cell, RefCell};
 use std::fmt::Write as _;
 use std::mem::offset_of;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 /// Label of the random sequence of steps.
 const STEPS: u64 = 5;
@@ -41,26 +43,27 @@ const PACES: [usize; 5] = [1, 4, 16, 64, 512];
 /// Steps while nothing else happens, at most, before lanes look again, by world.
 const ALONE: [usize; 3] = [1, 3, 16];
 
-/// Steps at once at a doorbell, at most.
-const EAGER: usize = 32;
+/// Steps at once at a doorbell, at most, by world.
+const EAGER: [usize; 3] = [1, 1, 32];
 
 /// The adapters of a world.
 pub(crate) struct Adapters {
-    fabric: RefCell<Fabric<AdapterMemory>>,
+    machine: Emulated<AdapterMemory>,
+    /// What holds the queues: dropped with the world.
+    _endpoints: Vec<Endpoint>,
     /// The memory of the queues, which kernels and adapters use.
     memory: Arc<Mapping>,
     /// The stores to it that are lost: PE, number. And how many each PE has made, where that matters.
     lost: Vec<(u32, u64)>,
     stores: RefCell<FxHashMap<u32, u64>>,
-    by_pe: Vec<Adapter>,
-    /// By PE, with the address that its registers have.
-    pages: Vec<(Page, u64)>,
+    /// By PE.
     states: Vec<u64>,
     /// By PE and number.
     queues: RefCell<FxHashMap<(u32, u32), Use>>,
     rng: Rng,
     pace: usize,
     alone: usize,
+    eager: usize,
     /// There may be something to do.
     busy: Cell<bool>,
     failure: RefCell<Option<Failure>>,
@@ -68,7 +71,6 @@ pub(crate) struct Adapters {
 
 /// What a queue pair is for.
 struct Use {
-    pair: QueuePair,
     ctx: u32,
     to: u32,
     /// Where it was rung last.
@@ -79,11 +81,15 @@ struct Use {
     error: Option<String>,
 }
 
+fn fabric_of(machine: &Emulated<AdapterMemory>) -> MutexGuard<'_, Fabric<AdapterMemory>> {
+    // Each of its functions leaves it whole, and one thread uses it.
+    machine.fabric().lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The register that a lane has stored to.
 #[derive(Clone, Copy)]
 pub(crate) struct Doorbell {
-    page: Page,
-    offset: u64,
+    register: u64,
     value: u64,
     /// PE and number of the queue pair that it names.
     names: (u32, u32),
@@ -101,17 +107,18 @@ impl Adapters {
         let rng = Rng::new(config.seed, &[STEPS]);
         let draw = |n| below(rng.next(), n);
         let loses = draw(4) == 0;
+        let link = [Link::InfiniBand, Link::Ethernet][draw(2)];
         let fabric = shmem_hca::Config {
             loss: if loses { LOSS } else { 0 },
             mtu: MTU[draw(MTU.len())],
             ..shmem_hca::Config::strict(rng.next())
         };
         let (pace, steps_alone) = (PACES[draw(PACES.len())], ALONE[draw(ALONE.len())]);
+        let eager = EAGER[draw(EAGER.len())];
         let Made {
-            mut fabric,
+            machine,
+            endpoints,
             memory,
-            adapters,
-            pages,
             states,
             queues,
         } = setup::make(
@@ -121,24 +128,24 @@ impl Adapters {
                 log2: config.queue_blocks.ilog2(),
                 crosses: &|from, to| alone || from / node_pes != to / node_pes,
                 config: fabric,
+                link,
             },
         )?;
-        let queues = queues.into_iter().map(|((ctx, from, to), pair)| {
+        let queues = queues.into_iter().map(|(names, (ctx, to))| {
             let queue = Use {
-                pair,
                 ctx,
                 to,
                 rung: None,
                 unheard: 0,
                 error: None,
             };
-            ((from, pair.number()), queue)
+            (names, queue)
         });
         for fault in &config.faults {
             if let Fault::CutOff { pe, at: 0 } = *fault
-                && let Some(&adapter) = adapters.get(pe as usize)
+                && let Some(adapter) = machine.adapter(pe as usize)
             {
-                fabric.set_reachable(adapter, false);
+                fabric_of(&machine).set_reachable(adapter, false);
             }
         }
         let lost = config.faults.iter().filter_map(|fault| match *fault {
@@ -146,17 +153,17 @@ impl Adapters {
             _ => None,
         });
         Ok(Some(Self {
-            fabric: RefCell::new(fabric),
+            machine,
+            _endpoints: endpoints,
             memory,
             lost: lost.collect(),
             stores: RefCell::default(),
-            by_pe: adapters,
-            pages,
             states,
             queues: RefCell::new(queues.collect()),
             rng,
             pace,
             alone: steps_alone,
+            eager,
             busy: Cell::new(false),
             failure: RefCell::default(),
         }))
@@ -217,7 +224,7 @@ impl Adapters {
     fn positions(&self, pe: u32, ctx: u32, to: u32) -> [u64; 2] {
         // SAFETY: made by `setup`, in memory that `self` keeps.
         let table = unsafe { &*(self.states[pe as usize] as *const NetworkState) }.queues;
-        let index = u64::from(ctx) * self.pages.len() as u64 + u64::from(to);
+        let index = u64::from(ctx) * self.states.len() as u64 + u64::from(to);
         let queue = table + index * size_of::<SendQueue>() as u64;
         [offset_of!(SendQueue, next), offset_of!(SendQueue, rung)]
             // SAFETY: words of the queue.
@@ -226,13 +233,14 @@ impl Adapters {
 
     /// What a store to an address of a PE would ring; None where there is no register.
     pub(crate) fn doorbell(&self, pe: u32, register: u64, value: u64) -> Option<Doorbell> {
-        let (page, start) = self.pages[pe as usize];
-        let offset = register.checked_sub(start).filter(|&offset| offset < PAGE)?;
+        let (adapter, ..) = register_at(register)?;
+        if self.machine.adapter(pe as usize)?.number() != adapter {
+            return None;
+        }
         // Bytes 4 to 6 of what lies in memory.
         let number = u32::from_be_bytes(value.to_ne_bytes()[4..].try_into().ok()?) >> 8;
         Some(Doorbell {
-            page,
-            offset,
+            register,
             value,
             names: (pe, number),
         })
@@ -248,13 +256,16 @@ impl Adapters {
         if let Some(queue) = self.queues.borrow_mut().get_mut(&doorbell.names) {
             queue.rung = Some(at);
         }
-        self.fabric
-            .borrow_mut()
-            .store(doorbell.page, doorbell.offset, &doorbell.value.to_ne_bytes());
+        // It is one of the machine's.
+        let _ = self.machine.store(doorbell.register, &doorbell.value.to_ne_bytes());
         self.busy.set(true);
         // It may be quicker than the lane's next call.
         let draw = self.rng.next();
-        self.step(if draw.is_multiple_of(4) { below(draw, EAGER) } else { 0 });
+        self.step(if draw.is_multiple_of(4) {
+            below(draw, self.eager)
+        } else {
+            0
+        });
     }
 
     /// A doorbell is lost.
@@ -267,8 +278,17 @@ impl Adapters {
     /// The adapter gives up what was posted to a queue pair.
     pub(crate) fn give_up(&self, doorbell: &Doorbell) {
         if let Some(queue) = self.queues.borrow_mut().get_mut(&doorbell.names) {
-            // It is one of this fabric's.
-            let _ = self.fabric.borrow_mut().fail(queue.pair);
+            let mut fabric = fabric_of(&self.machine);
+            let (pe, number) = doorbell.names;
+            let pairs = self
+                .machine
+                .adapter(pe as usize)
+                .map(|adapter| fabric.queue_pairs_of(adapter));
+            let pair = pairs.into_iter().flatten().find(|pair| pair.number() == number);
+            if let Some(pair) = pair {
+                // It is one of this fabric's.
+                let _ = fabric.fail(pair);
+            }
             queue.error = Some("the adapter gave up what was posted".to_owned());
             self.busy.set(true);
         }
@@ -276,8 +296,9 @@ impl Adapters {
 
     /// From now on nothing reaches a PE's adapter, nor leaves it.
     pub(crate) fn cut_off(&self, pe: u32) {
-        let adapter = self.by_pe[pe as usize];
-        self.fabric.borrow_mut().set_reachable(adapter, false);
+        if let Some(adapter) = self.machine.adapter(pe as usize) {
+            fabric_of(&self.machine).set_reachable(adapter, false);
+        }
     }
 
     /// Some steps, while lanes run. Cheap where there is nothing to do.
@@ -302,7 +323,7 @@ impl Adapters {
 
     /// Whether adapters have written to memory since this was last asked.
     pub(crate) fn take_changed(&self) -> bool {
-        self.fabric.borrow().memory().take_changed()
+        fabric_of(&self.machine).memory().take_changed()
     }
 
     /// What the adapters have found wrong.
@@ -311,7 +332,7 @@ impl Adapters {
     }
 
     fn step(&self, most: usize) -> usize {
-        let mut fabric = self.fabric.borrow_mut();
+        let mut fabric = fabric_of(&self.machine);
         let mut steps = 0;
         while steps < most {
             if fabric.step().is_none() {

@@ -1,118 +1,81 @@
-//! Makes the adapters of a world, their queue pairs, and the tables that kernels read.
+//! Makes the adapters of a world by the set-up that hosts with real ones run, and the tables that kernels read.
 
-use super::memory::{AdapterMemory, place};
+use super::memory::AdapterMemory;
 use crate::config::SimError;
 use crate::memory::{Heaps, Mapping};
 use shmem::state::{LANDING, NetworkState, SendQueue};
-use shmem_hca::{
-    Access, Adapter, CompletionQueueConfig, Config, Connection, Domain, Fabric, Page, Permissions, QueuePair,
-    QueuePairConfig, SetupError,
-};
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use shmem_hca::{Config, Fabric};
+use shmem_ibgda::memory::MemoryError;
+use shmem_ibgda::{Blob, Emulated, Endpoint, IbgdaError, Link, Memory, QueueParts, Region, Request, Settings};
+use std::sync::{Arc, Mutex};
 
-/// Bytes of a block of a send queue, and of a completion.
+/// Bytes of a block of a send queue.
 const BLOCK: u64 = 64;
-/// Bytes of a page of registers.
-pub(super) const PAGE: u64 = 4096;
-/// Where a queue pair's register is in its page.
-const REGISTER: u64 = 0x800;
-/// Where the send queue's 4 bytes are in a queue pair's record.
-const SEND_RECORD: u64 = 4;
-/// Tries after the first, as hosts set it up.
-const RETRIES: u32 = 7;
-/// Reads and atomics in flight.
-const MAX_READS: u32 = 16;
-/// Memory that the queues of a world may take: each block is written when they are made.
-const MOST_BYTES: u64 = 4 << 30;
+/// What the set-up gives each queue's ring and completion, at least.
+const PAGE: u64 = 4096;
+/// Memory that the queues of a world may take: much of it is written when they are made.
+const MOST_BYTES: u64 = 8 << 30;
 
-/// What an adapter needs to know of a world.
+/// What is asked for.
 pub(super) struct Wanted<'a> {
     pub(super) contexts: u32,
     pub(super) log2: u32,
     /// Whether the network carries what a PE issues to another.
     pub(super) crosses: &'a dyn Fn(u32, u32) -> bool,
     pub(super) config: Config,
+    pub(super) link: Link,
 }
 
-/// Adapters, and where things are.
+/// Adapters, and what kernels need to know of them.
 pub(super) struct Made {
-    pub(super) fabric: Fabric<AdapterMemory>,
+    pub(super) machine: Emulated<AdapterMemory>,
+    /// By PE. Their queues end with them.
+    pub(super) endpoints: Vec<Endpoint>,
     pub(super) memory: Arc<Mapping>,
-    /// By PE.
-    pub(super) adapters: Vec<Adapter>,
-    /// By PE: its page of registers, and the page's address.
-    pub(super) pages: Vec<(Page, u64)>,
     /// By PE: the address of its `NetworkState`.
     pub(super) states: Vec<u64>,
-    /// By context, PE, and the PE at the other end.
-    pub(super) queues: BTreeMap<(u32, u32, u32), QueuePair>,
+    /// PE and number of each queue pair that kernels use, its context, and the PE at the other end.
+    pub(super) queues: Vec<((u32, u32), (u32, u32))>,
 }
 
-/// Hands out addresses, upwards.
-struct Layout(u64);
+/// Hands out the memory of a mapping, upwards.
+struct Rest {
+    next: u64,
+    end: u64,
+}
 
-impl Layout {
-    fn take(&mut self, bytes: u64, align: u64) -> u64 {
-        let at = self.0.next_multiple_of(align);
-        self.0 = at + bytes;
-        at
+impl Rest {
+    fn take(&mut self, bytes: u64, align: u64) -> Result<u64, MemoryError> {
+        let at = self.next.next_multiple_of(align);
+        let end = at.checked_add(bytes).filter(|end| *end <= self.end);
+        self.next = end.ok_or("the simulator has kept too little memory for queues")?;
+        Ok(at)
+    }
+
+    /// As the set-up asks for it.
+    fn give(&mut self, request: &Request) -> Result<Region, MemoryError> {
+        let at = self.take(request.bytes, request.align)?;
+        if request.fill != 0 {
+            // SAFETY: inside the mapping, which is zero, and nobody else knows of this part.
+            unsafe { std::ptr::write_bytes(at as *mut u8, request.fill, request.bytes as usize) };
+        }
+        Ok(Region::at(at))
     }
 }
 
-/// Where the memory of a PE's adapter is, as offsets.
-struct Part {
-    page: u64,
-    state: u64,
-    keys: u64,
-    table: u64,
-    /// By context and PE; None where no adapter is needed.
-    queues: Vec<Option<Queue>>,
-}
-
-#[derive(Clone, Copy)]
-struct Queue {
-    ring: u64,
-    /// The queue pair's record, and behind it that of its completion queue.
-    record: u64,
-    completion: u64,
-    landing: u64,
-    taken: u64,
-}
-
-fn part(layout: &mut Layout, pe: u32, pes: u32, wanted: &Wanted<'_>) -> Part {
-    let blocks = 1u64 << wanted.log2;
-    let table = size_of::<SendQueue>() as u64 * u64::from(wanted.contexts * pes);
-    Part {
-        page: layout.take(PAGE, PAGE),
-        state: layout.take(size_of::<NetworkState>() as u64, BLOCK),
-        keys: layout.take(4 * u64::from(pes), BLOCK),
-        table: layout.take(table, 2 * BLOCK),
-        queues: (0..wanted.contexts * pes)
-            .map(|index| {
-                (wanted.crosses)(pe, index % pes).then(|| Queue {
-                    ring: layout.take(BLOCK * blocks, BLOCK),
-                    record: layout.take(16, BLOCK),
-                    completion: layout.take(BLOCK, BLOCK),
-                    landing: layout.take(LANDING * (blocks + 1), LANDING),
-                    taken: layout.take(4 * (blocks + 1), BLOCK),
-                })
-            })
-            .collect(),
-    }
-}
-
-fn unmade(error: &SetupError) -> SimError {
-    SimError::Adapters {
-        cause: error.to_string(),
-    }
+/// Bytes for one queue pair at most, its row in the table and its landings' words among them.
+fn queue_bytes(log2: u32) -> u64 {
+    let blocks = 1u64 << log2;
+    let (ring, landings) = ((BLOCK * blocks).next_multiple_of(PAGE), (LANDING + 4) * (blocks + 1));
+    ring + landings + PAGE + 4 * BLOCK + size_of::<SendQueue>() as u64
 }
 
 pub(super) fn make(heaps: &Arc<Heaps>, wanted: &Wanted<'_>) -> Result<Made, SimError> {
     let pes = heaps.pes();
-    let queue = (2 * BLOCK + LANDING + 4) << wanted.log2;
-    let count = (0..pes * pes).filter(|i| (wanted.crosses)(i / pes, i % pes)).count() as u64;
-    let bytes = queue * count * u64::from(wanted.contexts);
+    let count = u64::from(pes) * u64::from(pes);
+    // Each of some parts begins at a page.
+    let extra = u64::from(pes) * (16 * PAGE + 4 * u64::from(pes));
+    let bytes = queue_bytes(wanted.log2) * count * u64::from(wanted.contexts) + extra;
     if bytes > MOST_BYTES {
         return Err(SimError::QueueMemory {
             bytes,
@@ -122,157 +85,111 @@ pub(super) fn make(heaps: &Arc<Heaps>, wanted: &Wanted<'_>) -> Result<Made, SimE
             count,
         });
     }
-    let mut layout = Layout(0);
-    let parts: Vec<Part> = (0..pes).map(|pe| part(&mut layout, pe, pes, wanted)).collect();
-    let memory = Arc::new(Mapping::new(
-        layout.0.max(1) as usize,
-        "the queues of network adapters",
-    )?);
+    let memory = Arc::new(Mapping::new(bytes as usize, "the queues of network adapters")?);
     let fabric = Fabric::new(AdapterMemory::new(heaps, &memory), wanted.config);
-    fill(fabric, heaps, memory, &parts, wanted).map_err(|error| unmade(&error))
+    let machine = Emulated::new(Arc::new(Mutex::new(fabric)), pes as usize, wanted.link);
+    fill(machine, heaps, memory, wanted).map_err(|error| SimError::Adapters {
+        cause: error.to_string(),
+    })
 }
 
 fn fill(
-    mut fabric: Fabric<AdapterMemory>,
+    machine: Emulated<AdapterMemory>,
     heaps: &Heaps,
     memory: Arc<Mapping>,
-    parts: &[Part],
     wanted: &Wanted<'_>,
-) -> Result<Made, SetupError> {
+) -> Result<Made, IbgdaError> {
     let (pes, start) = (heaps.pes(), memory.start() as u64);
-    let (mut adapters, mut pages, mut domains, mut keys) = (vec![], vec![], vec![], vec![]);
-    for (pe, part) in (0..).zip(parts) {
-        let adapter = fabric.add_adapter();
-        let domain = fabric.add_domain(adapter)?;
-        let heap = place(heaps.base(pe) as u64);
-        keys.push(fabric.add_key(domain, 0, 0, heaps.bytes(), heap, Access::ALL)?);
-        pages.push((fabric.add_page(adapter, None)?, start + part.page));
-        adapters.push(adapter);
-        domains.push(domain);
-    }
-    let mut queues = BTreeMap::new();
-    for (pe, part) in (0..).zip(parts) {
-        let landing_key = landing_key(&mut fabric, domains[pe as usize], &memory)?;
-        for (index, queue) in (0..).zip(&part.queues) {
-            let Some(queue) = queue.map(|queue| queue.behind(start)) else {
-                continue;
-            };
-            let (ctx, to) = (index / pes, index % pes);
-            let home = (adapters[pe as usize], domains[pe as usize], pages[pe as usize].0);
-            let pair = queue_pair(&mut fabric, home, queue, wanted.log2)?;
-            queues.insert((ctx, pe, to), pair);
-            let register = pages[pe as usize].1 + REGISTER;
-            let entry = SendQueue {
-                ring: queue.ring,
-                record: queue.record + SEND_RECORD,
-                register,
-                completion: queue.completion,
-                landing: queue.landing,
-                landing_at: queue.landing,
-                taken: queue.taken,
-                landing_key,
-                number: pair.number(),
-                log2: wanted.log2,
-                // SAFETY: plain numbers.
-                ..unsafe { std::mem::zeroed() }
-            };
-            let at = start + part.table + u64::from(index) * size_of::<SendQueue>() as u64;
-            // SAFETY: inside the mapping, aligned by its layout, and nobody else knows of it yet.
-            unsafe { (at as *mut SendQueue).write(entry) };
-        }
-        let state = NetworkState {
-            queues: start + part.table,
-            contexts: wanted.contexts,
-            granule_log2: heaps.bytes().next_power_of_two().ilog2(),
-            keys: start + part.keys,
-            granules: 1,
+    let mut rest = Rest {
+        next: start,
+        end: start + memory.bytes() as u64,
+    };
+    let mut endpoints = Vec::new();
+    let mut keys = Vec::new();
+    for pe in 0..pes {
+        let settings = Settings {
+            hca: Some(format!("mlx5_{pe}")),
+            ..Settings::default()
         };
-        // SAFETY: as above.
-        unsafe {
-            ((start + part.state) as *mut NetworkState).write(state);
-            std::ptr::copy_nonoverlapping(keys.as_ptr(), (start + part.keys) as *mut u32, keys.len());
-        }
+        let mut endpoint = Endpoint::open(&machine, &settings)?;
+        keys.push(endpoint.add_memory(0, heaps.bytes(), &Memory::at(heaps.base(pe) as u64))?);
+        let mut give = |request: &Request| rest.give(request);
+        endpoint.add_queues(wanted.contexts, pes, wanted.log2, &mut give)?;
+        endpoints.push(endpoint);
     }
-    for (&(ctx, from, to), &pair) in &queues {
-        connect(&mut fabric, pair, adapters[to as usize], queues[&(ctx, to, from)])?;
+    let blobs: Vec<Blob> = endpoints.iter().map(Endpoint::blob).collect();
+    let (mut states, mut queues) = (Vec::new(), Vec::new());
+    for (pe, endpoint) in (0..).zip(&mut endpoints) {
+        endpoint.connect(pe, &blobs)?;
+        let mut carried = Vec::new();
+        for (index, parts) in (0..).zip(endpoint.queues()) {
+            let (ctx, to) = (index / pes, index % pes);
+            let carries = (wanted.crosses)(pe, to);
+            carried.push(carries.then_some(*parts));
+            if carries {
+                queues.push(((pe, parts.number), (ctx, to)));
+            }
+        }
+        states.push(tables(&mut rest, &keys, &carried, heaps.bytes(), wanted)?);
     }
     Ok(Made {
-        fabric,
+        machine,
+        endpoints,
         memory,
-        adapters,
-        pages,
-        states: parts.iter().map(|part| start + part.state).collect(),
+        states,
         queues,
     })
 }
 
-impl Queue {
-    fn behind(self, start: u64) -> Self {
-        Self {
-            ring: start + self.ring,
-            record: start + self.record,
-            completion: start + self.completion,
-            landing: start + self.landing,
-            taken: start + self.taken,
-        }
+/// What a PE's kernels read. Returns the address of the `NetworkState`.
+fn tables(
+    rest: &mut Rest,
+    keys: &[u32],
+    queues: &[Option<QueueParts>],
+    heap_bytes: u64,
+    wanted: &Wanted<'_>,
+) -> Result<u64, IbgdaError> {
+    let row = size_of::<SendQueue>() as u64;
+    let mut take = |bytes, align| {
+        rest.take(bytes, align).map_err(|cause| IbgdaError::Memory {
+            part: shmem_ibgda::Part::Record,
+            bytes,
+            cause,
+        })
+    };
+    let state = take(size_of::<NetworkState>() as u64, BLOCK)?;
+    let key_table = take(size_of_val(keys) as u64, BLOCK)?;
+    let table = take(row * queues.len() as u64, 2 * BLOCK)?;
+    for (index, parts) in (0..).zip(queues) {
+        let Some(parts) = parts else { continue };
+        let queue = SendQueue {
+            ring: parts.ring,
+            record: parts.record,
+            register: parts.register,
+            completion: parts.completion,
+            landing: parts.landing,
+            landing_at: parts.landing_at,
+            taken: take(4 * ((1 << parts.log2) + 1), BLOCK)?,
+            landing_key: parts.landing_key,
+            number: parts.number,
+            log2: parts.log2,
+            // SAFETY: plain numbers.
+            ..unsafe { std::mem::zeroed() }
+        };
+        // SAFETY: inside the mapping, aligned as it was taken, and nobody else knows of it yet.
+        unsafe { ((table + index * row) as *mut SendQueue).write(queue) };
     }
-}
-
-/// Answers land anywhere in the queues' memory; nobody else may touch it.
-fn landing_key(fabric: &mut Fabric<AdapterMemory>, domain: Domain, memory: &Mapping) -> Result<u32, SetupError> {
-    let (start, bytes) = (memory.start() as u64, memory.bytes() as u64);
-    let access = Access {
-        local_write: true,
-        ..Access::default()
+    let network = NetworkState {
+        queues: table,
+        contexts: wanted.contexts,
+        granule_log2: heap_bytes.next_power_of_two().ilog2(),
+        keys: key_table,
+        granules: 1,
     };
-    fabric.add_key(domain, 0, start, bytes, place(start), access)
-}
-
-/// With a completion queue of its own, of one slot that is written again and again.
-fn queue_pair(
-    fabric: &mut Fabric<AdapterMemory>,
-    (adapter, domain, page): (Adapter, Domain, Page),
-    queue: Queue,
-    log2: u32,
-) -> Result<QueuePair, SetupError> {
-    // SAFETY: inside the mapping; nobody else knows of it yet.
-    unsafe { std::ptr::write_bytes(queue.completion as *mut u8, 0xff, BLOCK as usize) };
-    let completions = fabric.add_completion_queue(
-        adapter,
-        CompletionQueueConfig {
-            start: place(queue.completion),
-            log2: 0,
-            record: place(queue.record + 8),
-            collapsed: true,
-            ignore_overrun: true,
-        },
-    )?;
-    fabric.add_queue_pair(
-        adapter,
-        QueuePairConfig {
-            domain,
-            page,
-            start: place(queue.ring),
-            log2: log2 as u8,
-            record: place(queue.record),
-            completions,
-        },
-    )
-}
-
-fn connect(
-    fabric: &mut Fabric<AdapterMemory>,
-    pair: QueuePair,
-    adapter: Adapter,
-    other: QueuePair,
-) -> Result<(), SetupError> {
-    let connection = Connection {
-        adapter,
-        queue_pair: other.number(),
-        retries: RETRIES,
-        max_reads: MAX_READS,
-    };
-    fabric.init(pair, Permissions::ALL)?;
-    fabric.ready_to_receive(pair, connection)?;
-    fabric.ready_to_send(pair)
+    // SAFETY: as above.
+    unsafe {
+        (state as *mut NetworkState).write(network);
+        std::ptr::copy_nonoverlapping(keys.as_ptr(), key_table as *mut u32, keys.len());
+    }
+    Ok(state)
 }
