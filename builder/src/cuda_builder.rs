@@ -10,7 +10,7 @@ use crate::{
     device::Request,
     error::Error,
     files,
-    images::Image,
+    images::{Image, Kind},
     inputs::Inputs,
     manifest::Package,
     nested::Features,
@@ -39,6 +39,7 @@ pub struct CudaBuilder {
     package: PathBuf,
     archs: Vec<Arch>,
     copy_to: Option<PathBuf>,
+    network: bool,
 }
 
 impl CudaBuilder {
@@ -48,6 +49,7 @@ impl CudaBuilder {
             package: package.into(),
             archs: Vec::new(),
             copy_to: None,
+            network: false,
         }
     }
 
@@ -63,6 +65,13 @@ impl CudaBuilder {
     /// lie beside it: `out.ptx`, `out.sm_90.ptx`, `out.sm_100.ptx`.
     pub fn copy_to(mut self, path: impl Into<PathBuf>) -> Self {
         self.copy_to = Some(path.into());
+        self
+    }
+
+    /// Whether the PTX is for Worlds with PEs that only a network adapter reaches (`SHMEM_PATH=ibgda`). Others take it too, and
+    /// pay for it with registers. `SHMEM_NETWORK=1` or `0` goes before.
+    pub fn network(mut self, network: bool) -> Self {
+        self.network = network;
         self
     }
 
@@ -99,6 +108,11 @@ impl CudaBuilder {
         let request = Request {
             features: Features::Default,
             archs: settings::archs(self.archs.clone())?,
+            kinds: vec![if settings::network(self.network)? {
+                Kind::Network
+            } else {
+                Kind::LoadStore
+            }],
             out: out.unwrap_or(&target).join(format!("{}-ptx", package.name)),
             stem: package.library.clone(),
             target,
@@ -152,6 +166,7 @@ mod tests {
         let scratch = files::Scratch::new(crate::testing::dir("copy")).unwrap();
         let image = |arch, ptx: &str| Image {
             arch,
+            kind: Kind::LoadStore,
             path: PathBuf::new(),
             ptx: ptx.into(),
             cubin: None,

@@ -7,7 +7,7 @@ use crate::{
     arch::Arch,
     error::Error,
     files,
-    images::Image,
+    images::{Image, Kind},
     inputs::Inputs,
     manifest::Package,
     nested::{Features, Nested},
@@ -20,11 +20,13 @@ pub(crate) struct Request {
     pub(crate) features: Features,
     /// Ascending.
     pub(crate) archs: Vec<Arch>,
+    /// Each is made for every architecture.
+    pub(crate) kinds: Vec<Kind>,
     /// The outer build's target folder.
     pub(crate) target: PathBuf,
     /// Where the PTX goes.
     pub(crate) out: PathBuf,
-    /// What PTX files are called: `<stem>.sm_90.ptx`.
+    /// What PTX files are called: `<stem>.sm_90.ptx`, `<stem>.network.sm_90.ptx`.
     pub(crate) stem: String,
 }
 
@@ -35,6 +37,7 @@ impl Request {
             package,
             features,
             archs,
+            kinds,
             target,
             out,
             stem,
@@ -59,20 +62,25 @@ impl Request {
         let sysroot = sysroot::ensure(&toolchain)?;
         let nested = Nested::new(&package, &toolchain, features, sysroot, &target)?;
         let mut images = Vec::new();
-        for arch in archs {
-            let assembly = nested.compile(arch, &out.join(format!("{stem}.{arch}.log")))?;
-            if let Some(dep_info) = nested.dep_info() {
-                inputs.add_dep_info(&dep_info, &target);
+        // Dependencies are compiled for each kind.
+        for kind in kinds {
+            for &arch in &archs {
+                let name = format!("{stem}{}.{arch}", kind.infix());
+                let assembly = nested.compile(arch, kind, &out.join(format!("{name}.log")))?;
+                if let Some(dep_info) = nested.dep_info() {
+                    inputs.add_dep_info(&dep_info, &target);
+                }
+                let ptx = ptx::finish(&assembly).map_err(|fault| fault.in_package(&package.name))?;
+                let path = out.join(format!("{name}.ptx"));
+                files::write_if_changed(&path, &ptx)?;
+                images.push(Image {
+                    arch,
+                    kind,
+                    path,
+                    ptx,
+                    cubin: None,
+                });
             }
-            let ptx = ptx::finish(&assembly).map_err(|fault| fault.in_package(&package.name))?;
-            let path = out.join(format!("{stem}.{arch}.ptx"));
-            files::write_if_changed(&path, &ptx)?;
-            images.push(Image {
-                arch,
-                path,
-                ptx,
-                cubin: None,
-            });
         }
         Ok(images)
     }

@@ -14,9 +14,37 @@ use crate::{
     files::{self, Hash},
 };
 
+/// What code of calls to other PEs holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// Loads and stores.
+    LoadStore,
+    /// Also work queue entries, for PEs that only a network adapter reaches.
+    Network,
+}
+
+impl Kind {
+    pub(crate) fn all(network: bool) -> Vec<Self> {
+        if network {
+            vec![Self::LoadStore, Self::Network]
+        } else {
+            vec![Self::LoadStore]
+        }
+    }
+
+    /// What stands in a file's name.
+    pub(crate) fn infix(self) -> &'static str {
+        match self {
+            Self::LoadStore => "",
+            Self::Network => ".network",
+        }
+    }
+}
+
 /// One finished PTX file.
 pub(crate) struct Image {
     pub(crate) arch: Arch,
+    pub(crate) kind: Kind,
     pub(crate) path: PathBuf,
     pub(crate) ptx: String,
     /// Assembled for its architecture.
@@ -26,7 +54,7 @@ pub(crate) struct Image {
 /// All of a package; at most one of the three fields holds something.
 #[derive(Default)]
 pub(crate) struct Images {
-    /// Ascending.
+    /// Those of load and store, ascending; then the others.
     pub(crate) list: Vec<Image>,
     /// Why there are none, where that is no fault.
     pub(crate) absent: String,
@@ -63,14 +91,22 @@ impl Images {
             .fold(Hash::new(), |hash, image| hash.add(&image.ptx))
             .get();
         let mut list = String::new();
-        for Image { arch, path, cubin, .. } in &self.list {
+        for Image {
+            arch,
+            kind,
+            path,
+            cubin,
+            ..
+        } in &self.list
+        {
+            let network = *kind == Kind::Network;
             let (number, exact, path) = (arch.number(), arch.is_exact(), path.display().to_string());
             let cubin = match cubin {
                 Some(file) => format!("include_bytes!({:?})", file.display().to_string()),
                 None => "&[]".to_owned(),
             };
             let image = format!(
-                "\n    ::shmem::Image {{ arch: {number}, exact: {exact}, ptx: include_str!({path:?}), cubin: {cubin} }},"
+                "\n    ::shmem::Image {{ arch: {number}, exact: {exact}, network: {network}, ptx: include_str!({path:?}), cubin: {cubin} }},"
             );
             list.push_str(&image);
         }
@@ -93,6 +129,7 @@ mod tests {
     fn images_are_listed_with_their_hash() {
         let image = |arch: Arch, ptx: &str| Image {
             arch,
+            kind: Kind::LoadStore,
             path: format!("/a \"b\"/kernels.{arch}.ptx").into(),
             ptx: ptx.into(),
             cubin: (arch == Arch::Sm90a).then(|| "/a \"b\"/kernels.cubin".into()),
@@ -104,7 +141,7 @@ mod tests {
         let text = images.expression();
         assert!(
             text.contains(
-                r#"::shmem::Image { arch: 80, exact: false, ptx: include_str!("/a \"b\"/kernels.sm_80.ptx"), cubin: &[] }"#
+                r#"::shmem::Image { arch: 80, exact: false, network: false, ptx: include_str!("/a \"b\"/kernels.sm_80.ptx"), cubin: &[] }"#
             ),
             "{text}"
         );

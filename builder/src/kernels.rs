@@ -11,7 +11,7 @@ use crate::{
     arch::Arch,
     device::Request,
     error::Error,
-    images::{Image, Images},
+    images::{Image, Images, Kind},
     inputs::Inputs,
     manifest::Package,
     nested::Features,
@@ -29,6 +29,7 @@ pub fn kernels() -> Kernels {
     Kernels {
         archs: Vec::new(),
         assemble: false,
+        network: false,
     }
 }
 
@@ -38,6 +39,7 @@ pub fn kernels() -> Kernels {
 pub struct Kernels {
     archs: Vec<Arch>,
     assemble: bool,
+    network: bool,
 }
 
 impl Kernels {
@@ -56,6 +58,18 @@ impl Kernels {
     /// ```
     pub fn assemble(mut self) -> Self {
         self.assemble = true;
+        self
+    }
+
+    /// Whether to make a second image for each architecture, for Worlds with PEs that only a network adapter reaches
+    /// (`SHMEM_PATH=ibgda`); by default there is none, since it doubles the time of the build. `SHMEM_NETWORK=1` or `0` goes
+    /// before.
+    ///
+    /// ```no_run
+    /// shmem_build::kernels().network(true).build();
+    /// ```
+    pub fn network(mut self, network: bool) -> Self {
+        self.network = network;
         self
     }
 
@@ -113,6 +127,7 @@ impl Kernels {
             package: Package::read(Path::new(&dir))?,
             features: Features::Exactly(env::var("CARGO_CFG_FEATURE").unwrap_or_default()),
             archs: settings::archs(self.archs.clone())?,
+            kinds: Kind::all(settings::network(self.network)?),
             target: scrub::target_dir(out).unwrap_or_else(|| out.to_path_buf()),
             out: out.to_path_buf(),
             stem: "kernels".into(),

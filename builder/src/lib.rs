@@ -27,6 +27,7 @@
 //! | `SHMEM_DEVICE_RUSTC` | the compiler for the GPU side, or `none` | the first that fits, see [`toolchain::find`] |
 //! | `SHMEM_PTX` | `auto`: without a compiler, build the host side only; `require`: fail then; `off`: don't try | `auto` |
 //! | `SHMEM_ARCH` | architectures, as in `sm_80,sm_90`; goes before what the build script says | `sm_80,sm_90` |
+//! | `SHMEM_NETWORK` | `1`: a second image for Worlds with network peers, [`Kernels::network`]; goes before what the build script says | `0` |
 //! | `SHMEM_CACHE` | where the compiled `core` lives, an absolute path | `$XDG_CACHE_HOME/shmem` or `~/.cache/shmem` |
 
 #![expect(clippy::needless_doctest_main, reason = "a build script is a main function")]

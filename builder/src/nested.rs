@@ -13,6 +13,7 @@ use crate::{
     diagnostics,
     error::Error,
     files,
+    images::Kind,
     manifest::{self, Package},
     scrub, settings, sysroot,
     toolchain::Toolchain,
@@ -104,13 +105,13 @@ impl<'a> Nested<'a> {
     }
 
     /// Compiles for one architecture and returns the compiler's PTX. What was run and what it said goes to `log`.
-    pub(crate) fn compile(&self, arch: Arch, log: &Path) -> Result<String, Error> {
+    pub(crate) fn compile(&self, arch: Arch, kind: Kind, log: &Path) -> Result<String, Error> {
         // The compiler's name for its output has a hash of cargo's in it, so it is found by being the only one.
         let output_folder = self.folder.join(TARGET).join(PROFILE);
         for old in assemblies(&output_folder) {
             drop(fs::remove_file(old));
         }
-        let mut command = self.command(arch);
+        let mut command = self.command(arch, kind);
         let start = Instant::now();
         let output = command
             .stdin(Stdio::null())
@@ -149,7 +150,7 @@ impl<'a> Nested<'a> {
 
     /// The architecture stands behind the `--`, which only the library itself sees: its dependencies serve every
     /// architecture, and what is inlined or linked from them becomes code for this one.
-    fn command(&self, arch: Arch) -> Command {
+    fn command(&self, arch: Arch, kind: Kind) -> Command {
         let mut command = scrub::command(manifest::cargo());
         command
             .current_dir(&self.package.dir)
@@ -157,7 +158,7 @@ impl<'a> Nested<'a> {
             .env("RUSTC_BOOTSTRAP", "1")
             .env("RUSTC_WRAPPER", "")
             .env("RUSTC_WORKSPACE_WRAPPER", "")
-            .env("CARGO_ENCODED_RUSTFLAGS", self.flags())
+            .env("CARGO_ENCODED_RUSTFLAGS", self.flags(kind))
             .env("CARGO_BUILD_BUILD_DIR", &self.folder)
             .env("CARGO_INCREMENTAL", "0")
             .env("CARGO_TERM_COLOR", "never");
@@ -184,10 +185,14 @@ impl<'a> Nested<'a> {
 
     /// The `cfg` is for cargo alone, which doesn't look into the sysroot: with another `core`, other flags, so that
     /// nothing that was compiled against the last one is used.
-    fn flags(&self) -> String {
+    fn flags(&self, kind: Kind) -> String {
         let records = if self.records { "\x1f--cfg=shmem_timeline" } else { "" };
+        let network = match kind {
+            Kind::LoadStore => "",
+            Kind::Network => "\x1f--cfg=shmem_network",
+        };
         format!(
-            "{}\x1f--sysroot={}\x1f--cfg=shmem_core=\"{}\"{records}",
+            "{}\x1f--sysroot={}\x1f--cfg=shmem_core=\"{}\"{records}{network}",
             FLAGS.join("\x1f"),
             self.sysroot.display(),
             self.core

@@ -10,6 +10,7 @@ pub(crate) const ARCH: &str = "SHMEM_ARCH";
 pub(crate) const CACHE: &str = "SHMEM_CACHE";
 pub(crate) const CUDA_BIN: &str = "SHMEM_CUDA_BIN";
 pub(crate) const TIMELINE: &str = "SHMEM_TIMELINE_EVENTS";
+pub(crate) const NETWORK: &str = "SHMEM_NETWORK";
 
 /// The variable's value; set but empty counts as unset.
 pub(crate) fn var(name: &str) -> Option<OsString> {
@@ -18,7 +19,7 @@ pub(crate) fn var(name: &str) -> Option<OsString> {
 
 /// Tells cargo to run the build script again when one of the variables changes.
 pub(crate) fn announce() {
-    for name in [DEVICE_RUSTC, PTX, ARCH, CACHE, CUDA_BIN, TIMELINE] {
+    for name in [DEVICE_RUSTC, PTX, ARCH, CACHE, CUDA_BIN, TIMELINE, NETWORK] {
         println!("cargo::rerun-if-env-changed={name}");
     }
 }
@@ -56,12 +57,22 @@ impl Mode {
 
 /// Whether GPU code records its calls for a timeline: `SHMEM_TIMELINE_EVENTS`.
 pub(crate) fn records() -> Result<bool, Error> {
-    let value = var(TIMELINE).map(|value| value.to_string_lossy().into_owned());
+    switch(TIMELINE, var(TIMELINE), false)
+}
+
+/// Whether there are images for Worlds with network peers: `SHMEM_NETWORK`, else what the build script chose.
+pub(crate) fn network(chosen: bool) -> Result<bool, Error> {
+    switch(NETWORK, var(NETWORK), chosen)
+}
+
+fn switch(variable: &'static str, value: Option<OsString>, default: bool) -> Result<bool, Error> {
+    let value = value.map(|value| value.to_string_lossy().into_owned());
     match value.as_deref() {
-        None | Some("0") => Ok(false),
+        None => Ok(default),
+        Some("0") => Ok(false),
         Some("1") => Ok(true),
         Some(other) => Err(Error::Setting {
-            variable: TIMELINE,
+            variable,
             value: other.into(),
             expected: "use 1 or 0".into(),
         }),
@@ -101,6 +112,15 @@ mod tests {
             message.contains("SHMEM_PTX is set to `yes`") && message.contains("auto, require or off"),
             "{message}"
         );
+    }
+
+    #[test]
+    fn switches_are_0_or_1_and_unset_leaves_the_default() {
+        let read = |value: &str, default| switch(NETWORK, Some(value.into()), default);
+        assert!(switch(NETWORK, None, true).unwrap() && !switch(NETWORK, None, false).unwrap());
+        assert!(read("1", false).unwrap() && !read("0", true).unwrap());
+        let message = read("yes", true).unwrap_err().to_string();
+        assert!(message.contains("SHMEM_NETWORK is set to `yes`"), "{message}");
     }
 
     #[test]

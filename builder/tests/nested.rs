@@ -45,6 +45,28 @@ fn records_of_calls_are_asked_for_and_leave_no_trace_else() {
 }
 
 #[test]
+fn images_for_network_paths_are_made_on_demand_beside_the_others() {
+    if !has_device_compiler() {
+        return;
+    }
+    let mut fixture = Fixture::new("network");
+    let plain = ["80 false 3", "90 false 3"];
+    assert_eq!(fixture.run(&[]).kinds, plain);
+    let both = ["80 false 3", "90 false 3", "80 true 5", "90 true 5"];
+    let on = fixture.set("SHMEM_NETWORK", "1").run(&[]);
+    assert_eq!(on.kinds, both);
+    let log = |name: &str| {
+        on.read(&format!("kernels{name}.sm_90.log"))
+            .contains("--cfg=shmem_network")
+    };
+    assert!(log(".network") && !log(""));
+    // As the build script says, unless the variable says otherwise.
+    fixture.edit("build.rs", "kernels()", "kernels().network(true)");
+    assert_eq!(fixture.set("SHMEM_NETWORK", "").run(&[]).kinds, both);
+    assert_eq!(fixture.set("SHMEM_NETWORK", "0").run(&[]).kinds, plain);
+}
+
+#[test]
 fn the_gpu_side_is_built_again_when_its_sources_change_and_only_then() {
     if !has_device_compiler() {
         return;

@@ -68,6 +68,8 @@ impl<M: Memory> Fabric<M> {
         self.memory.acquire();
         match self.fetch(index, value) {
             Ok(fetched) => {
+                self.counters.doorbells += 1;
+                self.counters.entries += fetched.len() as u64;
                 self.activate(index);
                 for entry in fetched {
                     let qp = &mut self.queue_pairs[index];

@@ -1,6 +1,7 @@
 //! Adapters and the network between them.
 
 use crate::config::{Config, Delivery};
+use crate::counters::Counters;
 use crate::firmware::Refusal;
 use crate::memory::Memory;
 use crate::rng::Rng;
@@ -25,6 +26,7 @@ pub struct Fabric<M> {
     pub(crate) refusals: VecDeque<Refusal>,
     /// Completions written so far: their time stamp.
     pub(crate) now: u64,
+    pub(crate) counters: Counters,
 }
 
 /// Violations that are kept; later ones are dropped.
@@ -54,6 +56,7 @@ impl<M: Memory> Fabric<M> {
             violations: VecDeque::new(),
             refusals: VecDeque::new(),
             now: 0,
+            counters: Counters::default(),
         }
     }
 
@@ -65,6 +68,11 @@ impl<M: Memory> Fabric<M> {
     /// What adapters read and write.
     pub fn memory_mut(&mut self) -> &mut M {
         &mut self.memory
+    }
+
+    /// What adapters have done so far.
+    pub fn counters(&self) -> Counters {
+        self.counters
     }
 
     /// The faults found since the last call, oldest first, 1024 at most.

@@ -77,6 +77,7 @@ mod adapter;
 mod arrive;
 mod completion;
 pub mod config;
+pub mod counters;
 pub mod decode;
 mod doorbell;
 pub mod fabric;
@@ -100,6 +101,7 @@ pub mod violation;
 pub mod wire;
 
 pub use config::{Config, Delivery, RegisterRule};
+pub use counters::Counters;
 pub use fabric::Fabric;
 pub use identity::{Identity, Link};
 pub use keys::Access;

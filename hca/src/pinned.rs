@@ -3,15 +3,24 @@
 use crate::memory::{Memory, Place, Space, Unmapped};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 
-/// Regions of this process's memory, read and written by atomics.
+/// Regions of this process's memory, read and written by atomics. They lie apart.
 #[derive(Debug, Default)]
-pub struct Pinned(Vec<Region>);
+pub struct Pinned {
+    /// By their places.
+    regions: Vec<Region>,
+}
 
 #[derive(Debug)]
 struct Region {
     place: Place,
     start: *mut u8,
     bytes: usize,
+}
+
+impl Region {
+    fn order(&self) -> (Space, u64) {
+        (self.place.space, self.place.address)
+    }
 }
 
 // SAFETY: the memory behind the pointers is accessed by atomics only, and `add` demands that it stays.
@@ -35,18 +44,25 @@ impl Pinned {
             space,
             address: start.expose_provenance() as u64,
         };
-        self.0.push(Region { place, start, bytes });
+        let order = (space, place.address);
+        let i = self.regions.partition_point(|region| region.order() < order);
+        self.regions.insert(i, Region { place, start, bytes });
         place
     }
 
     fn find(&self, at: Place, bytes: usize) -> Result<*mut u8, Unmapped> {
-        let found = self.0.iter().find_map(|region| {
+        // The last one that begins there or before.
+        let next = self
+            .regions
+            .partition_point(|region| region.order() <= (at.space, at.address));
+        let found = || {
+            let region = &self.regions[next.checked_sub(1)?];
             let offset = at.address.checked_sub(region.place.address)? as usize;
             let inside = region.place.space == at.space && offset.checked_add(bytes)? <= region.bytes;
             // SAFETY: inside the region.
             inside.then(|| unsafe { region.start.add(offset) })
-        });
-        found.ok_or(Unmapped(at))
+        };
+        found().ok_or(Unmapped(at))
     }
 }
 
@@ -102,6 +118,23 @@ impl Memory for Pinned {
             }
         });
         Ok(())
+    }
+
+    fn change(&mut self, at: Place, bytes: usize, change: &dyn Fn(u64) -> u64) -> Result<u64, Unmapped> {
+        if !at.address.is_multiple_of(bytes as u64) {
+            return Err(Unmapped(at));
+        }
+        let word = self.find(at, bytes)?;
+        let all = Ordering::SeqCst;
+        // SAFETY: inside the region, aligned, and accessed by atomics only.
+        unsafe {
+            Ok(if bytes == 4 {
+                let update = |old: u32| change(old.into()) as u32;
+                AtomicU32::from_ptr(word.cast()).update(all, all, update).into()
+            } else {
+                AtomicU64::from_ptr(word.cast()).update(all, all, change)
+            })
+        }
     }
 
     fn acquire(&self) {

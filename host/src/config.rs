@@ -7,7 +7,8 @@
 //! | `SHMEM_HEAP` | `heap` | the device's memory; simulator: 1G | address space per PE for symmetric objects: `512M`, `4G` |
 //! | `SHMEM_HANDLES` | `handles` | `fd` | as what GPU memory travels between processes: `fd` or `fabric` |
 //! | `SHMEM_PATH` | `path` | `auto` | what carries operations between PEs: `load-store`; `ibgda`: network adapters, for every PE; `mixed`: adapters between nodes; `auto`: load and store where it reaches |
-//! | `SHMEM_NODE_PES` | `node_pes` | half of the PEs | PEs of a node of the simulator where the path is `mixed` |
+//! | `SHMEM_NODE_PES` | `node_pes` | half of the PEs | PEs of a node where the path is `mixed`, on the simulator and with `SHMEM_HCA=emulated` |
+//! | `SHMEM_HCA` | | the nearest | on GPUs, the adapter: `mlx5_0`, `mlx5_0:1`, or several with commas; `emulated`: none is needed (`docs/src/ibgda.md`) |
 //! | `SHMEM_IBGDA_DEPTH` | `queue_blocks` | 256 | blocks of 64 bytes of each send queue: 16 to 32768, or their log2, 4 to 15 |
 //! | `SHMEM_IBGDA_CONTEXTS` | `queue_contexts` | 8 | contexts with send queues of their own, 1 to 64; the others share those of the default context |
 //! | `SHMEM_TIMEOUT` | `time_limit` | 30 | seconds that a wait may last; 0: no limit |

@@ -9,6 +9,7 @@ use crate::graph::GraphError;
 use crate::heap::HeapError;
 use crate::images::ImageError;
 use crate::launch::LaunchError;
+use crate::network::NetworkError;
 use crate::on_stream::StreamError;
 use crate::processes::ProcessError;
 use crate::register::RegisterError;
@@ -47,6 +48,9 @@ pub enum Error {
     /// Memory of the program's own was refused as a symmetric object.
     #[error(transparent)]
     Register(#[from] RegisterError),
+    /// The way to PEs that only network adapters reach can't be made.
+    #[error(transparent)]
+    Network(#[from] NetworkError),
     /// A launch was refused; nothing was enqueued.
     #[error(transparent)]
     Launch(#[from] LaunchError),
@@ -115,7 +119,7 @@ pub enum Error {
     /// Kernels communicate in a way that may go wrong: a fence, wait or sync is missing. Only the simulator can tell.
     #[error("{0}")]
     Bug(Box<shmem_sim::Bug>),
-    /// A network adapter was given a work queue entry or a doorbell that it can't take. Only the simulator can tell.
+    /// A network adapter was given a work queue entry or a doorbell that it can't take. Only emulated adapters tell.
     #[error("{report}")]
     Adapter {
         /// Whose adapter, which queue pair and entry, and what is wrong with it.
@@ -152,6 +156,7 @@ impl Error {
                 | Self::Deadlock { .. }
                 | Self::Bug(_)
                 | Self::Adapter { .. }
+                | Self::Network(_)
                 | Self::Process(_)
                 | Self::Collective(
                     CollectiveError::PeerEnded { .. }

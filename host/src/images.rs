@@ -29,6 +29,16 @@ pub enum ImageError {
         /// The device's: 90 for sm_90.
         device: u32,
     },
+    /// The package was built without images for this World's path.
+    #[error(
+        "kernel {kernel} of package {package} was built for loads and stores alone, and this World has PEs that only a network          adapter reaches: build it with SHMEM_NETWORK=1"
+    )]
+    NoNetwork {
+        /// The kernel.
+        kernel: String,
+        /// Its package's library.
+        package: String,
+    },
     /// The kernel is not among those compiled.
     #[error(
         "kernel {kernel} (symbol {symbol}) is not in its package's PTX: kernels for GPUs live in a package's lib, those in \
@@ -83,8 +93,18 @@ pub enum ImageError {
     },
 }
 
-/// The best image for the device: the highest architecture that it runs.
-pub(crate) fn choose(kernel: &str, images: &'static [Image], device: u32) -> Result<&'static Image, ImageError> {
+/// The best image for the device: the highest architecture that it runs. `network`: of those that also drive network adapters,
+/// and else of those that only load and store.
+pub(crate) fn choose(
+    (kernel, symbol): (&str, &str),
+    images: &'static [Image],
+    network: bool,
+    device: u32,
+) -> Result<&'static Image, ImageError> {
+    if network && !images.iter().any(|image| image.network) {
+        return Err(no_network(kernel, symbol));
+    }
+    let images = images.iter().filter(|image| image.network == network);
     let runs = |image: &&Image| {
         if image.exact {
             image.arch == device
@@ -93,12 +113,12 @@ pub(crate) fn choose(kernel: &str, images: &'static [Image], device: u32) -> Res
         }
     };
     images
-        .iter()
+        .clone()
         .filter(runs)
         .max_by_key(|image| (image.arch, image.exact))
         .ok_or_else(|| {
             let name = |image: &Image| format!("sm_{}{}", image.arch, if image.exact { "a" } else { "" });
-            let built = images.iter().map(name).collect::<Vec<_>>().join(", ");
+            let built = images.map(name).collect::<Vec<_>>().join(", ");
             ImageError::Architecture {
                 kernel: kernel.to_owned(),
                 built,
@@ -107,12 +127,22 @@ pub(crate) fn choose(kernel: &str, images: &'static [Image], device: u32) -> Res
         })
 }
 
+fn no_network(kernel: &str, symbol: &str) -> ImageError {
+    ImageError::NoNetwork {
+        kernel: kernel.to_owned(),
+        package: symbol.split('$').next().unwrap_or_default().to_owned(),
+    }
+}
+
 /// What the assembler made of the image, if that runs on the device: on its own architecture and on later ones of the same
 /// number.
 pub(crate) fn assembled(image: &Image, device: u32) -> Option<&'static [u8]> {
     let fits = image.arch == device || (!image.exact && image.arch / 10 == device / 10 && image.arch <= device);
     (fits && !image.cubin.is_empty()).then_some(image.cubin)
 }
+
+/// What a text has that drives network adapters.
+const NETWORK: &str = ".visible .global .align 4 .u32 SHMEM_NETWORK";
 
 /// What a PTX text says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,6 +153,8 @@ pub(crate) struct Header {
     exact: bool,
     /// Layout of the device state that it was built for.
     layout: u64,
+    /// Drives network adapters too.
+    network: bool,
 }
 
 impl Header {
@@ -135,12 +167,26 @@ impl Header {
         let layout = code_lines(ptx)
             .find_map(parse_layout)
             .ok_or(missing("a line `.visible .global .align 8 .u64 SHMEM_LAYOUT = N;`"))?;
-        Ok(Self { arch, exact, layout })
+        let network = code_lines(ptx).any(|line| line.starts_with(NETWORK));
+        Ok(Self {
+            arch,
+            exact,
+            layout,
+            network,
+        })
     }
 
     /// Blocks that a cluster may have: images for architectures without clusters take each block for one.
     pub(crate) fn largest_cluster(&self) -> u32 {
         if self.arch >= 90 { 8 } else { 1 }
+    }
+
+    /// Refuses PTX that has no way to PEs that only a network adapter reaches.
+    pub(crate) fn check_network(&self, kernel: &str, package: &str) -> Result<(), ImageError> {
+        if self.network {
+            return Ok(());
+        }
+        Err(no_network(kernel, package))
     }
 
     /// Refuses PTX that the device can't run or that would misread what this program writes.
@@ -291,6 +337,7 @@ mod tests {
         Image {
             arch,
             exact,
+            network: false,
             ptx: "",
             cubin: &[],
         }
@@ -309,7 +356,7 @@ mod tests {
     #[test]
     fn the_highest_that_runs_is_chosen() {
         static LIST: [Image; 4] = [image(80, false), image(90, false), image(90, true), image(100, false)];
-        let arch = |device| choose("k", &LIST, device).map(|i| (i.arch, i.exact));
+        let arch = |device| choose(("k", "p$k$0"), &LIST, false, device).map(|i| (i.arch, i.exact));
         assert_eq!(arch(80), Ok((80, false)));
         assert_eq!(arch(89), Ok((80, false)));
         assert_eq!(arch(90), Ok((90, true)));
@@ -338,7 +385,45 @@ mod tests {
     #[test]
     fn an_exact_image_runs_nowhere_else() {
         static LIST: [Image; 1] = [image(90, true)];
-        assert!(choose("k", &LIST, 100).is_err());
+        assert!(choose(("k", "p$k$0"), &LIST, false, 100).is_err());
+    }
+
+    #[test]
+    fn the_path_decides_which_of_two_images_is_loaded() {
+        const fn network(arch: u32) -> Image {
+            Image {
+                network: true,
+                ..image(arch, false)
+            }
+        }
+        static PLAIN: [Image; 2] = [image(80, false), image(90, false)];
+        static BOTH: [Image; 4] = [image(80, false), image(90, false), network(80), network(90)];
+        let of = |images, path, device| choose(("k", "pack$k$0"), images, path, device).map(|i| (i.arch, i.network));
+        assert_eq!(of(&BOTH, true, 90), Ok((90, true)));
+        assert_eq!(of(&BOTH, false, 90), Ok((90, false)));
+        assert_eq!(of(&BOTH, true, 86), Ok((80, true)));
+        // Those of the other kind are not told of.
+        let error = of(&BOTH, true, 75).unwrap_err().to_string();
+        assert!(error.contains("built for sm_80, sm_90, the device"), "{error}");
+        let error = of(&PLAIN, true, 90).unwrap_err();
+        assert_eq!(
+            error,
+            ImageError::NoNetwork {
+                kernel: "k".into(),
+                package: "pack".into()
+            }
+        );
+        assert!(error.to_string().contains("SHMEM_NETWORK=1"), "{error}");
+    }
+
+    #[test]
+    fn a_text_says_whether_it_drives_adapters() {
+        let plain = text("sm_90", &LAYOUT.to_string());
+        let network = format!("{plain}\n{NETWORK} = 1;\n");
+        let check = |ptx: &str| Header::read(ptx).unwrap().check_network("k", "p");
+        assert!(matches!(check(&plain), Err(ImageError::NoNetwork { .. })));
+        assert_eq!(check(&network), Ok(()));
+        assert!(check(&format!("{plain}// {NETWORK} = 1;\n")).is_err());
     }
 
     #[test]
@@ -349,7 +434,8 @@ mod tests {
             Header {
                 arch: 90,
                 exact: false,
-                layout: 17
+                layout: 17,
+                network: false,
             }
         );
         assert!(

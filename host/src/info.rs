@@ -108,7 +108,7 @@ impl Builder {
 }
 
 /// What is read from the environment alone, each where it is used.
-const VARIABLES: [&str; 10] = [
+const VARIABLES: [&str; 11] = [
     "SHMEM_LOG",
     "SHMEM_TIMELINE",
     "SHMEM_SIM_STACK",
@@ -119,6 +119,7 @@ const VARIABLES: [&str; 10] = [
     "SHMEM_SECRET_FILE",
     "SHMEM_JOIN_TIMEOUT",
     "SHMEM_SIM_SKIP",
+    "SHMEM_HCA",
 ];
 
 impl Info {

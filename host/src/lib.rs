@@ -71,6 +71,7 @@ mod logging;
 mod macros;
 mod meetings;
 mod module;
+mod network;
 mod on_stream;
 mod pe;
 mod pinned;
@@ -104,6 +105,7 @@ pub use launch::{Dim3, LaunchConfig, LaunchError, Stale};
 #[cfg(feature = "logging")]
 pub use logging::init_logging;
 pub use module::Module;
+pub use network::{NetworkCounters, NetworkError};
 pub use on_stream::{Here, StreamAction, StreamError, StreamWait};
 pub use pe::Pe;
 pub use pinned::{Copying, Pinned};

@@ -3,7 +3,7 @@
 use crate::collective::Call as CollectiveCall;
 use crate::heap::AllocRequest;
 use crate::session::Session;
-use crate::{Buf, Dim3, Error, LaunchConfig, Module, Stream, SymBuf};
+use crate::{Buf, Dim3, Error, LaunchConfig, Module, NetworkCounters, Stream, SymBuf};
 use shmem::{Call, CounterWord, Kernel, Pod, SignalWord};
 use std::fmt;
 use std::panic::Location;
@@ -44,6 +44,22 @@ impl Pe {
     /// This PE's number, 0 to `n() - 1`. NVSHMEM `nvshmem_my_pe`.
     pub fn id(&self) -> u32 {
         self.session.pe
+    }
+
+    /// What the emulated network adapters have done since the World began, for all PEs together. None where load and store
+    /// carries every call, and on the simulator.
+    ///
+    /// ```
+    /// use shmem_host::{Backend, World};
+    ///
+    /// World::builder().pes(2).backend(Backend::Sim).build()?.run(|pe| {
+    ///     assert!(pe.network_counters().is_none());
+    ///     Ok::<(), shmem_host::Error>(())
+    /// })?;
+    /// # Ok::<(), shmem_host::Error>(())
+    /// ```
+    pub fn network_counters(&self) -> Option<NetworkCounters> {
+        self.session.shared.platform.network_counters()
     }
 
     /// How many PEs the World has. NVSHMEM `nvshmem_n_pes`.

@@ -2,7 +2,7 @@
 
 use crate::backend::{Platform, cuda, sim};
 use crate::collective::Turn;
-use crate::config::{Backend, ConfigError, MemoryHandles, Path, Settings};
+use crate::config::{Backend, MemoryHandles, Path, Settings};
 use crate::info::Source;
 use crate::job::Job;
 use crate::post::Post;
@@ -206,14 +206,6 @@ impl Builder {
             },
         };
         settings.check_path()?;
-        if devices.is_some() && settings.path.has_adapters() {
-            return Err(ConfigError::Path {
-                path: settings.path,
-                place: "on GPUs",
-                cause: "the set-up of real adapters is missing: take auto or load-store, or the simulator (SHMEM_BACKEND=sim)",
-            }
-            .into());
-        }
         let world = Shared::next_world();
         let (platform, group): (Arc<dyn Platform>, _) = match (&self.processes.0, devices) {
             (None, None) => {

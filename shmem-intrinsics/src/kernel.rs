@@ -102,6 +102,8 @@ mod host {
         pub arch: u32,
         /// Runs on this architecture only (`sm_90a`); otherwise on it and all later ones.
         pub exact: bool,
+        /// Has code for PEs that only a network adapter reaches, beside loads and stores.
+        pub network: bool,
         /// The text.
         pub ptx: &'static str,
         /// What CUDA's assembler made of it for this architecture; empty where the build did not ask. Saves the driver the
@@ -114,7 +116,7 @@ mod host {
     pub struct Images {
         /// A hash of all texts: equal images are loaded once.
         pub id: u64,
-        /// One per architecture, ascending.
+        /// One per architecture, ascending; then those for Worlds with network peers, if they were asked for.
         pub list: &'static [Image],
         /// Why there are none; empty where there are some. Such a program runs on the simulator.
         pub absent: &'static str,

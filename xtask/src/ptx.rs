@@ -13,7 +13,7 @@ use std::time::SystemTime;
 /// What ptxas must accept; PTX for an architecture also runs on all later ones.
 const TARGETS: [u32; 3] = [80, 90, 100];
 
-/// Assembles for each target the PTX that a GPU of it is given; `full`: also what is for older ones.
+/// Assembles for each target the PTX that a GPU of it is given; `full`: also what is for older ones, and the images for network paths.
 pub(crate) fn check(full: bool) -> anyhow::Result<()> {
     let required = std::env::var("SHMEM_PTX").as_deref() == Ok("require");
     let Some(ptxas) = shmem_build::tools::find("ptxas") else {
@@ -30,12 +30,13 @@ pub(crate) fn check(full: bool) -> anyhow::Result<()> {
     let (mut jobs, mut done) = (vec![], 0);
     for (package, images) in &files {
         for target in TARGETS {
-            let mut fitting: Vec<_> = images.iter().filter(|(arch, _)| **arch <= target).collect();
+            let fits = |((arch, network), _): &(&Kind, _)| *arch <= target && (full || !network);
+            let mut fitting: Vec<_> = images.iter().filter(fits).collect();
             if !full {
                 // The highest.
                 fitting = fitting.pop().into_iter().collect();
             }
-            for (arch, (modified, file)) in fitting {
+            for ((arch, _), (modified, file)) in fitting {
                 if *arch == target && is_assembled(*arch, *modified, file)? {
                     done += 1;
                 } else {
@@ -100,10 +101,12 @@ fn is_assembled(arch: u32, modified: SystemTime, file: &Path) -> anyhow::Result<
     Ok(false)
 }
 
-/// When it was written, and where it is, by architecture.
-type Images = BTreeMap<u32, (SystemTime, PathBuf)>;
+/// An architecture, and whether the image drives network adapters.
+type Kind = (u32, bool);
+/// When it was written, and where it is.
+type Images = BTreeMap<Kind, (SystemTime, PathBuf)>;
 
-/// The newest PTX of each package and architecture. Older ones are left by earlier builds.
+/// The newest PTX of each package and kind. Older ones are left by earlier builds.
 fn newest(build: &Path) -> anyhow::Result<BTreeMap<String, Images>> {
     let mut newest = BTreeMap::<String, Images>::new();
     let Ok(packages) = std::fs::read_dir(build) else {
@@ -116,18 +119,25 @@ fn newest(build: &Path) -> anyhow::Result<BTreeMap<String, Images>> {
         let Ok(files) = std::fs::read_dir(folder.join("out")) else {
             continue;
         };
+        // Network images stay where later builds make none.
+        let listed = std::fs::read_to_string(folder.join("out/images.rs")).unwrap_or_default();
         for file in files {
             let file = file?.path();
             let text = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let Some(arch) = text.strip_prefix("kernels.sm_").and_then(|t| t.strip_suffix(".ptx")) else {
+            let Some(kind) = text.strip_prefix("kernels.").and_then(|t| t.strip_suffix(".ptx")) else {
                 continue;
             };
+            let network = kind.starts_with("network.");
+            let arch = kind.trim_start_matches("network.").trim_start_matches("sm_");
+            if network && !listed.contains(&text) {
+                continue;
+            }
             let Ok(arch) = arch.trim_end_matches('a').parse() else {
                 continue;
             };
             let modified = file.metadata()?.modified()?;
             let images = newest.entry(name.clone()).or_default();
-            let entry = images.entry(arch).or_insert((modified, file.clone()));
+            let entry = images.entry((arch, network)).or_insert((modified, file.clone()));
             if entry.0 < modified {
                 *entry = (modified, file);
             }

@@ -37,6 +37,9 @@ fn packages(full: bool) -> anyhow::Result<()> {
         if std::env::var_os("SHMEM_ARCH").is_none() {
             tests.env("SHMEM_ARCH", "sm_80,sm_90");
         }
+        if std::env::var_os("SHMEM_NETWORK").is_none() {
+            tests.env("SHMEM_NETWORK", "1");
+        }
     }
     run(&mut tests)
 }

@@ -6,11 +6,11 @@
 pub(crate) mod cuda;
 pub(crate) mod sim;
 
-use crate::Error;
 use crate::heap::Placed;
 use crate::heap_stats::Backed;
 use crate::processes::Group;
 use crate::register::{RegisterError, UserMemory};
+use crate::{Error, NetworkCounters};
 use shmem::hook::At;
 use shmem::state::GRID_SLOTS;
 use shmem::{BlockBounds, Images, Kernel};
@@ -96,6 +96,11 @@ pub(crate) trait Platform: Send + Sync {
 
     /// Ends the waits of all kernels of all PEs, because `pe` has failed. Called from any thread.
     fn abort(&self, pe: u32, cause: &str);
+
+    /// What emulated adapters have done; None where there are none.
+    fn network_counters(&self) -> Option<NetworkCounters> {
+        None
+    }
 
     /// A failure of kernels of this process that no host thread may have seen: the PE, where it is one's, and the cause.
     fn failure(&self) -> Option<(Option<u32>, String)> {

@@ -257,7 +257,8 @@ mod host {
         let text = |arch: u32, layout: u64| {
             format!(
                 ".version 7.0\n.target sm_{arch}\n.address_size 64\n.visible .const .align 8 .b8 SHMEM_STATE[8248];\n\
-                 .visible .global .align 8 .u64 SHMEM_LAYOUT = {layout};\n.visible .entry nothing()\n{{\n\tret;\n}}\n"
+                 .visible .global .align 8 .u64 SHMEM_LAYOUT = {layout};\n.visible .global .align 4 .u32 SHMEM_NETWORK = 1;\n\
+                 .visible .entry nothing()\n{{\n\tret;\n}}\n"
             )
         };
         if pe.device_name() == "the simulator" {
@@ -283,6 +284,14 @@ mod host {
             Error::Image(ImageError::Damaged { .. }),
             ".target"
         );
+        if pe.network_counters().is_some() {
+            let plain = text(80, LAYOUT).replace("SHMEM_NETWORK", "OTHER");
+            refused!(
+                pe.load_ptx(&plain),
+                Error::Image(ImageError::NoNetwork { .. }),
+                "SHMEM_NETWORK=1"
+            );
+        }
         let broken = text(80, LAYOUT).replace("ret;", "this is no instruction;");
         refused!(pe.load_ptx(&broken), Error::Image(ImageError::Compile { .. }), "PE");
         Ok(())

@@ -28,6 +28,7 @@ const OUT_OF_MEMORY: u32 = 2;
 const NO_SUCH_CONTEXT: u32 = 201;
 const NOT_FOUND: u32 = 500;
 const NOT_READY: u32 = 600;
+const NOT_SUPPORTED: u32 = 801;
 
 struct State {
     calls: u64,
@@ -114,6 +115,10 @@ driver! {
         Ok(())
     }
     fn cuDeviceTotalMem_v2(bytes: *mut usize, device: c_int) |s| { *bytes = memory::of_device() as usize; Ok(()) }
+    fn cuDeviceGetPCIBusId(id: *mut c_char, len: c_int, device: c_int) |s| {
+        id.copy_from(c"0000:0F:00.0".as_ptr(), 13);
+        Ok(())
+    }
     fn cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: c_int) |s| { *uuid = [device as u8 + 1; 16]; Ok(()) }
     fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, device: c_int) |s| {
         *value = match attribute {
@@ -192,6 +197,8 @@ driver! {
     }
     fn cuMemAlloc_v2(address: *mut u64, size: usize) |s| { current()?; *address = s.objects.allocate("buffers", size)?; Ok(()) }
     fn cuMemFree_v2(address: u64) [releases] |s| { s.objects.deallocate("buffers", address) }
+    // As of a driver without dma-bufs: adapters are told addresses.
+    fn cuMemGetHandleForAddressRange(handle: *mut c_int, address: u64, size: usize, kind: c_uint, flags: c_ulonglong) |s| { Err(NOT_SUPPORTED) }
     fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) |s| {
         current()?;
         (*free, *total) = (s.memory.left() as usize, memory::of_device() as usize);
@@ -205,6 +212,8 @@ driver! {
     fn cuMemFreeAsync(address: u64, stream: usize) [releases] |s| { s.objects.deallocate("buffers", address) }
     fn cuMemHostAlloc(address: *mut u64, size: usize, flags: c_uint) |s| { current()?; *address = s.objects.allocate("host pages", size)?; Ok(()) }
     fn cuMemHostGetDevicePointer_v2(device: *mut u64, host: u64, flags: c_uint) |s| { *device = host; Ok(()) }
+    fn cuMemHostRegister_v2(address: u64, size: usize, flags: c_uint) |s| { current()?; s.objects.count("registered", 1); Ok(()) }
+    fn cuMemHostUnregister(address: u64) [releases] |s| { s.objects.count("registered", -1); Ok(()) }
     fn cuMemFreeHost(address: u64) [releases] |s| { s.objects.deallocate("host pages", address) }
 
     fn cuMemcpyHtoDAsync_v2(to: *mut u8, from: *const u8, size: usize, stream: usize) |s| {

@@ -201,3 +201,147 @@ fn a_kernel_that_never_ends_is_a_time_limit() {
     assert!(run.text().contains("stream"), "{}", run.text());
     assert_eq!(run.output.status.code(), Some(1));
 }
+
+/// Every PE on an emulated adapter.
+const EMULATED: [(&str, &str); 3] = [
+    ("SHMEM_PATH", "ibgda"),
+    ("SHMEM_HCA", "emulated"),
+    ("SHMEM_HEAP", "24M"),
+];
+
+/// Whether the library's kernels were built for network paths too.
+fn has_network_images() -> bool {
+    let images = <shmem_device::order::quiet as shmem::Kernel>::images();
+    images.list.iter().any(|image| image.network)
+}
+
+/// Kernels for network paths are built on demand (`SHMEM_NETWORK=1`): without them, the World ends before its work.
+#[track_caller]
+fn worked_or_has_no_images(run: &Run) {
+    let text = run.text();
+    if has_network_images() {
+        assert!(run.output.status.success(), "{text}");
+    } else {
+        let says = text.contains("of package shmem_device") && text.contains("SHMEM_NETWORK=1");
+        assert!(says && run.output.status.code() == Some(1), "{text}");
+    }
+}
+
+#[test]
+fn emulated_adapters_and_their_memory_are_given_back() {
+    for path in ["ibgda", "mixed"] {
+        for pes in ["1", "2", "5"] {
+            let variables = [("SHMEM_PATH", path), ("SHMEM_HEAP", "100M"), ("SHMEM_NPES", pes)];
+            let run = run(1, &[&EMULATED[..], &variables].concat(), &[]);
+            worked_or_has_no_images(&run);
+            run.left_nothing();
+        }
+    }
+}
+
+#[test]
+fn every_refusal_while_adapters_are_set_up_is_an_error_and_leaves_nothing() {
+    let calls = run(1, &EMULATED, &["barrier"]).reports[0].0;
+    assert!(calls > 60, "{calls}");
+    for refused in 1..=calls.min(200) {
+        let number = refused.to_string();
+        let variables = [&EMULATED[..], &[("FAKE_CUDA_REFUSE", &number)]].concat();
+        let run = run(1, &variables, &["barrier"]);
+        let text = run.text();
+        let known = ["CUDA_ERROR_OF_THE_FAKE", "memory", "SHMEM_NETWORK=1"];
+        match run.output.status.code() {
+            Some(0) => {}
+            Some(1) => assert!(known.iter().any(|part| text.contains(part)), "call {refused}: {text}"),
+            other => panic!("call {refused} refused: {other:?}\n{text}"),
+        }
+        run.left_nothing();
+    }
+}
+
+#[test]
+fn devices_that_do_not_reach_each_other_talk_through_adapters() {
+    let variables = [&EMULATED[..], &[("FAKE_CUDA_APART", "1")]].concat();
+    let run = run(1, &variables, &["barrier"]);
+    worked_or_has_no_images(&run);
+    run.left_nothing();
+}
+
+/// Where rdma-core's libraries are looked for: folders with ones that have no adapter, and with the fake driver. None where
+/// package shmem-ibgda's were not built.
+fn verbs() -> Option<String> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libibverbs");
+    let made = Path::new(env!("CARGO_BIN_EXE_driver-work")).with_file_name("examples/libfake_verbs.so");
+    if !made.exists() {
+        println!("skipped: {} is not built (cargo test -p shmem-ibgda)", made.display());
+        return None;
+    }
+    fs::create_dir_all(&folder).unwrap();
+    for name in ["libibverbs.so.1", "libmlx5.so.1"] {
+        let _ = std::os::unix::fs::symlink(&made, folder.join(name));
+    }
+    Some(format!("{}:{}", library().display(), folder.display()))
+}
+
+/// Over rdma-core's libraries without an adapter: the whole set-up, except that no kernel runs.
+#[test]
+fn real_adapters_are_set_up_through_rdma_core_and_given_back() {
+    let Some(folders) = verbs() else { return };
+    let base = [("LD_LIBRARY_PATH", &*folders), ("SHMEM_HEAP", "100M")];
+    for path in ["ibgda", "mixed"] {
+        for hca in ["", "mlx5_1"] {
+            let variables = [&base[..], &[("SHMEM_PATH", path), ("SHMEM_HCA", hca)]].concat();
+            let run = run(1, &variables, &[]);
+            worked_or_has_no_images(&run);
+            run.left_nothing();
+        }
+    }
+    let wrong = [&base[..], &[("SHMEM_PATH", "ibgda"), ("SHMEM_HCA", "mlx5_7")]].concat();
+    let run = run(1, &wrong, &["barrier"]);
+    assert!(run.text().contains("mlx5_7"), "{}", run.text());
+    run.left_nothing();
+}
+
+#[test]
+fn every_refusal_while_real_adapters_are_set_up_is_an_error_and_leaves_nothing() {
+    let Some(folders) = verbs() else { return };
+    let base = [
+        ("LD_LIBRARY_PATH", &*folders),
+        ("SHMEM_HEAP", "24M"),
+        ("SHMEM_PATH", "ibgda"),
+    ];
+    let calls = run(1, &base, &["barrier"]).reports[0].0;
+    for refused in (1..=calls.min(200)).step_by(2) {
+        let number = refused.to_string();
+        let run = run(1, &[&base[..], &[("FAKE_CUDA_REFUSE", &number)]].concat(), &["barrier"]);
+        assert!(
+            matches!(run.output.status.code(), Some(0 | 1)),
+            "call {refused}: {}",
+            run.text()
+        );
+        run.left_nothing();
+    }
+}
+
+#[test]
+fn adapters_that_are_not_there_and_several_processes_are_refused() {
+    let real = run(1, &[("SHMEM_PATH", "ibgda"), ("SHMEM_HEAP", "24M")], &["barrier"]);
+    let text = real.text();
+    let (none, missing) = (text.contains("no mlx5 adapter"), text.contains("install rdma-core"));
+    assert!(
+        text.contains("the network adapter can't be set up") && (none || missing),
+        "{text}"
+    );
+    real.left_nothing();
+    let two = run(2, &EMULATED, &["barrier"]);
+    assert!(two.text().contains("serve the PEs of one process"), "{}", two.text());
+    two.left_nothing();
+}
+
+#[test]
+fn heaps_that_are_too_large_to_be_pinned_are_refused() {
+    let variables = [&EMULATED[..], &[("SHMEM_HEAP", "60T")]].concat();
+    let run = run(1, &variables, &["barrier"]);
+    let text = run.text();
+    assert!(text.contains("no pinned host memory for heaps of 2 PEs"), "{text}");
+    run.left_nothing();
+}

@@ -9,7 +9,7 @@ use crate::backend::{Device, FunctionId, GraphId, Halt, KernelInfo, Launch, Limi
 use crate::backend::{Shape, Stopwatch, StreamId, Watch};
 use crate::fault::DeviceFault;
 use crate::heap_stats::Backed;
-use crate::images::ImageError;
+use crate::images::{Header, ImageError};
 use crate::{Error, StreamError};
 use cudarc::driver::sys::{CUevent, CUevent_flags, CUfunction, CUfunction_attribute, CUmemAllocationHandleType};
 use cudarc::driver::sys::{CUmemAllocationType, CUmemLocation, CUmemLocationType, CUmemPool_attribute};
@@ -328,6 +328,9 @@ impl Device for CudaDevice {
 
     fn load_ptx(&self, ptx: &str) -> Result<ModuleId, Error> {
         module::check("the text", ptx, self.gpu())?;
+        if self.cuda.network.is_some() {
+            Header::read(ptx)?.check_network("the text", "its builder")?;
+        }
         let loaded = Module::load(
             self.gpu(),
             self.pe,
@@ -441,6 +444,10 @@ impl Device for CudaDevice {
     }
 
     fn failure(&self) -> Option<Error> {
+        // Kernels that were ended because of it have less to say.
+        if let Some(error) = self.cuda.network_failure() {
+            return Some(error);
+        }
         let record = self.cuda.page(self.pe).fault()?;
         let own = DeviceFault::new(self.pe, &record, String::new(), None);
         if own.kind != FaultKind::PeerFailed {

@@ -9,7 +9,8 @@ use cudarc::driver::sys::{self, CUcontext, CUdevice, CUdevice_attribute, CUevent
 use cudarc::driver::sys::{CUgraph, CUgraphExec, CUlaunchConfig, CUmodule, CUstream, CUstreamCaptureMode};
 use cudarc::driver::sys::{CUjit_option, CUmemAccessDesc, CUmemAllocationGranularity_flags, CUmemAllocationProp};
 use cudarc::driver::sys::{
-    CUmemAllocationHandleType, CUmemGenericAllocationHandle, CUmemPool_attribute, CUmemPoolProps, CUmemoryPool,
+    CUmemAllocationHandleType, CUmemGenericAllocationHandle, CUmemPool_attribute, CUmemPoolProps, CUmemRangeHandleType,
+    CUmemoryPool,
 };
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::fmt;
@@ -74,6 +75,7 @@ driver! {
         fn cuDeviceTotalMem_v2(bytes: Out<usize>, device: CUdevice);
         fn cuDeviceGetAttribute(value: Out<c_int>, attribute: CUdevice_attribute, device: CUdevice);
         fn cuDeviceCanAccessPeer(can: Out<c_int>, device: CUdevice, peer: CUdevice);
+        fn cuDeviceGetPCIBusId(id: Out<c_char>, len: c_int, device: CUdevice);
         fn cuDeviceGetUuid_v2(uuid: Out<[u8; 16]>, device: CUdevice);
 
         fn cuDevicePrimaryCtxRetain(context: Out<CUcontext>, device: CUdevice);
@@ -97,6 +99,7 @@ driver! {
         fn cuMemSetAccess(address: Address, size: usize, desc: *const CUmemAccessDesc, count: usize);
         fn cuMemAlloc_v2(address: Out<Address>, size: usize);
         fn cuMemFree_v2(address: Address);
+        fn cuMemGetHandleForAddressRange(handle: Out<c_void>, address: Address, size: usize, kind: CUmemRangeHandleType, flags: c_ulonglong);
         fn cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>);
 
         fn cuMemPoolCreate(pool: Out<CUmemoryPool>, props: In<CUmemPoolProps>);
@@ -106,6 +109,8 @@ driver! {
         fn cuMemFreeAsync(address: Address, stream: CUstream);
         fn cuMemHostAlloc(address: Out<*mut c_void>, size: usize, flags: c_uint);
         fn cuMemHostGetDevicePointer_v2(device: Out<Address>, host: *mut c_void, flags: c_uint);
+        fn cuMemHostRegister_v2(address: *mut c_void, size: usize, flags: c_uint);
+        fn cuMemHostUnregister(address: *mut c_void);
         fn cuMemFreeHost(address: *mut c_void);
 
         fn cuMemcpyHtoDAsync_v2(to: Address, from: *const c_void, size: usize, stream: CUstream);

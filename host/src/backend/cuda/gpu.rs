@@ -149,6 +149,14 @@ impl Gpu {
         Ok(gpu)
     }
 
+    /// The context, for what is freed while the device is there, with no way to it.
+    pub(super) fn context(&self) -> Context {
+        Context {
+            driver: self.driver,
+            raw: self.context,
+        }
+    }
+
     /// Makes the context current on this thread for good.
     pub(super) fn make_current(&self) -> Result<(), CudaError> {
         // SAFETY: the context is retained.
@@ -156,10 +164,8 @@ impl Gpu {
     }
 
     /// Makes the context current on this thread for a while.
-    pub(super) fn enter(&self) -> Result<Entered<'_>, CudaError> {
-        // SAFETY: the context is retained.
-        unsafe { self.driver.cuCtxPushCurrent_v2(self.context) }?;
-        Ok(Entered { gpu: self })
+    pub(super) fn enter(&self) -> Result<Entered, CudaError> {
+        self.context().enter()
     }
 
     /// A stream of the current context.
@@ -193,6 +199,18 @@ impl Gpu {
         // SAFETY: both devices exist.
         unsafe { self.driver.cuDeviceCanAccessPeer(out(&mut can), self.device, other) }?;
         Ok(can != 0)
+    }
+
+    /// Where it is on the PCI bus, as in `0000:3B:00.0`; None where that is no text.
+    pub(super) fn bus_id(&self) -> Result<Option<String>, CudaError> {
+        let mut id: [c_char; 32] = [0; 32];
+        // SAFETY: the device exists; the text and its end fit in the array.
+        unsafe {
+            self.driver
+                .cuDeviceGetPCIBusId(out_at(id.as_mut_ptr()), id.len() as i32, self.device)
+        }?;
+        // SAFETY: the array was zero, and the driver leaves a zero at the text's end.
+        Ok(unsafe { CStr::from_ptr(id.as_ptr()) }.to_str().ok().map(str::to_owned))
     }
 
     /// Bytes of memory that are free, and all of them. The context is current.
@@ -241,16 +259,37 @@ impl Drop for Gpu {
     }
 }
 
-/// Puts back the context that was current before.
-pub(super) struct Entered<'a> {
-    gpu: &'a Gpu,
+/// A device's primary context. Whoever has it ends before the [`Gpu`].
+#[derive(Clone, Copy)]
+pub(super) struct Context {
+    pub(super) driver: &'static Driver,
+    raw: CUcontext,
 }
 
-impl Drop for Entered<'_> {
+// SAFETY: a context may be used from any thread; the driver locks what it needs to.
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+
+impl Context {
+    /// Makes it current on this thread for a while.
+    pub(super) fn enter(self) -> Result<Entered, CudaError> {
+        // SAFETY: the context is retained.
+        unsafe { self.driver.cuCtxPushCurrent_v2(self.raw) }?;
+        Ok(Entered { driver: self.driver })
+    }
+}
+
+/// Puts back the context that was current before.
+pub(super) struct Entered {
+    driver: &'static Driver,
+}
+
+impl Drop for Entered {
     fn drop(&mut self) {
         let mut left = ptr::null_mut();
         // SAFETY: `enter` pushed one.
-        let _ = unsafe { self.gpu.driver.cuCtxPopCurrent_v2(out(&mut left)) };
+        let _ = unsafe { self.driver.cuCtxPopCurrent_v2(out(&mut left)) };
     }
 }
 

@@ -5,12 +5,15 @@
 //! Where memory is mapped beside kernels that run, the driver may wait for them; so chunks are large, and the first is there
 //! before any kernel.
 //!
+//! Where PEs talk through emulated adapters, the heaps are host memory that every device has mapped, all of it from the start.
+//!
 //! All heaps grow alike, since allocation is collective: the first PE of a process that comes to a growth makes the chunks of
 //! all of them, and swaps with the other processes.
 
 use super::driver::{Address, Driver, input, out};
 use super::error::CudaError;
 use super::gpu::Gpu;
+use super::network::HostMemory;
 use super::poll::poll;
 use super::register::Retained;
 use super::travel::{Kind, Travel};
@@ -19,7 +22,7 @@ use crate::config::ConfigError;
 use crate::heap::Placed;
 use crate::heap_stats::Backed;
 use crate::register::RegisterError;
-use crate::{Error, HeapError};
+use crate::{Error, HeapError, NetworkError};
 use cudarc::driver::sys::{CUdevice, CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationGranularity_flags};
 use cudarc::driver::sys::{CUmemAllocationProp, CUmemAllocationProp_st__bindgen_ty_1};
 use cudarc::driver::sys::{CUmemAllocationType, CUmemGenericAllocationHandle, CUmemLocation, CUmemLocationType};
@@ -33,6 +36,8 @@ const CHUNK: u64 = 32 << 20;
 pub(super) struct Heap {
     driver: &'static Driver,
     base: Address,
+    /// Where the heaps are host memory: that.
+    host: Option<HostMemory>,
     stride: u64,
     granularity: u64,
     /// By PE of the World.
@@ -93,6 +98,7 @@ impl Heap {
         Ok(Self {
             driver,
             base,
+            host: None,
             stride,
             granularity,
             parts,
@@ -100,6 +106,43 @@ impl Heap {
             growth: Mutex::default(),
             registered: Mutex::default(),
         })
+    }
+
+    /// Heaps in host memory, `bytes` each, for PEs of this process alone.
+    pub(super) fn pinned(gpu: &Gpu, parts: Vec<Part>, bytes: u64, granularity: u64) -> Result<Self, Error> {
+        let pes = parts.len() as u32;
+        let refused = |cause: String| NetworkError::HostMemory {
+            what: "heaps",
+            bytes,
+            times: pes,
+            cause,
+        };
+        let stride = bytes.checked_next_multiple_of(granularity);
+        let size = stride.and_then(|stride| stride.checked_mul(pes.into()));
+        let Some((stride, size)) = stride.zip(size) else {
+            return Err(refused("more than 64 bits can count".to_owned()).into());
+        };
+        let memory = HostMemory::new(gpu, size).map_err(|e| refused(e.to_string()))?;
+        let growth = Growth {
+            backed: stride,
+            ..Growth::default()
+        };
+        Ok(Self {
+            driver: gpu.driver,
+            base: Address(memory.address()),
+            host: Some(memory),
+            stride,
+            granularity,
+            parts,
+            travel: None,
+            growth: Mutex::new(growth),
+            registered: Mutex::default(),
+        })
+    }
+
+    /// Whether the heaps are host memory.
+    pub(super) fn is_pinned(&self) -> bool {
+        self.host.is_some()
     }
 
     pub(super) fn stride(&self) -> u64 {
@@ -199,9 +242,14 @@ impl Heap {
     /// Bytes of each heap that are there, and in how many chunks.
     pub(super) fn backed(&self) -> Backed {
         let growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        let chunks = if self.is_pinned() {
+            1
+        } else {
+            growth.chunks.len() as u32 / self.parts.len() as u32
+        };
         Backed {
             bytes: growth.backed,
-            chunks: growth.chunks.len() as u32 / self.parts.len() as u32,
+            chunks,
         }
     }
 
@@ -290,6 +338,9 @@ impl Drop for Heap {
             .unwrap_or_else(PoisonError::into_inner)
             .chunks
             .clear();
+        if self.is_pinned() {
+            return;
+        }
         // SAFETY: what `reserve` was given; nothing is mapped there any more.
         let _ = unsafe {
             self.driver

@@ -8,6 +8,7 @@
 //! | `heap` | symmetric heaps by the virtual memory calls |
 //! | `travel` | memory on its way to other processes |
 //! | `register` | memory of the program's own |
+//! | `network` | PEs that only network adapters reach |
 //! | `page` | fault records in host memory |
 //! | `module` | PTX with a PE's state |
 //! | `device` | what one PE holds: streams, buffers, functions |
@@ -24,6 +25,7 @@ mod gpu;
 mod graph;
 mod heap;
 mod module;
+mod network;
 mod page;
 mod poll;
 mod register;
@@ -41,13 +43,14 @@ use crate::images::{ImageError, assembled, choose};
 use crate::layout::Layout;
 use crate::processes::{Group, ProcessError};
 use crate::register::{RegisterError, UserMemory};
-use crate::{Error, wire};
+use crate::{Error, NetworkCounters, wire};
 use device::CudaDevice;
 use devices::Sees;
 use driver::{Address, Driver};
 use gpu::Gpu;
 use heap::Heap;
 use module::Module;
+use network::{Network, Reach, Way};
 use page::Page;
 use register::Retained;
 use serde::de::DeserializeOwned;
@@ -130,6 +133,8 @@ pub(crate) struct Cuda {
     /// A kernel that can't be stopped still uses all this, so that it stays for the life of the process.
     abandoned: AtomicBool,
     timeline: Option<Timeline>,
+    /// Where there are PEs that only network adapters reach.
+    network: Option<Network>,
     /// Last: what is above needs their contexts.
     gpus: Vec<Gpu>,
 }
@@ -156,6 +161,7 @@ impl Cuda {
     pub(crate) fn start(settings: &Settings, devices: &Devices, group: &Group) -> Result<Arc<Self>, Error> {
         let Devices { driver, count } = *devices;
         let layout = group.layout.clone();
+        let calls = Way::of(settings, group)?;
         let (pes, local) = (layout.pes(), layout.local());
         let uuids = (0..count as i32).map(|i| Gpu::uuid(driver, i));
         let sees = Sees {
@@ -179,15 +185,7 @@ impl Cuda {
         tracing::debug!(?local, ?used, "devices opened");
         let owner = |pe: u32| used.binary_search(&places[pe as usize]).unwrap_or_default();
         let owners: Vec<_> = local.clone().map(owner).collect();
-        let most = gpus.iter().map(|gpu| gpu.multiprocessors).min().unwrap_or(0) * gpus.len() as u32;
-        if local.len() as u32 > most {
-            return Err(ConfigError::TooManyForDevices {
-                asked: local.len() as u32,
-                devices: gpus.len() as u32,
-                most,
-            }
-            .into());
-        }
+        all_fit(local.len() as u32, &gpus)?;
         let device = |pe: u32| sees[layout.rank_of(pe) as usize].devices[places[pe as usize]];
         let own = |pe: u32| {
             let sharers = (0..pes).filter(|other| device(*other) == device(pe)).count() as u32;
@@ -200,7 +198,12 @@ impl Cuda {
         let mut parts = vec![];
         for pe in 0..pes {
             let owner = layout.is_local(pe).then(|| owner(pe));
-            let users = users(&gpus, &sees[layout.rank() as usize].devices, device(pe))?;
+            let users = match (calls, calls.reach()) {
+                // Host memory is everybody's.
+                (Way::Emulated(_), _) => (0..gpus.len()).collect(),
+                (_, Reach::Nobody) => owner.into_iter().collect(),
+                _ => users(&gpus, &sees[layout.rank() as usize].devices, device(pe))?,
+            };
             parts.push(heap::Part { owner, users });
         }
         let reaches = |pe: u32, peer: u32| parts[peer as usize].users.contains(&owner(pe));
@@ -208,14 +211,21 @@ impl Cuda {
         let apart: Vec<_> = pairs.filter(|(pe, peer)| !reaches(*pe, *peer)).collect();
         let apart = tell(group, settings, &apart)?.concat();
         let system = SystemArea::new(pes);
-        let asked = settings.heap_or(memory, pes, system.bytes)?;
+        let asked = settings.heap_or(calls.default_heap(memory), pes, system.bytes)?;
+        let heap = calls.heap(&gpus, parts, asked, granularity, travel)?;
+        let nodes = match calls.reach() {
+            Reach::Devices => devices::nodes(pes, &apart),
+            reach => (0..pes).map(|pe| reach.node(pe, pes)).collect(),
+        };
+        // Network adapters reach everybody.
+        let apart = if calls == Way::LoadStore { apart } else { vec![] };
         let mut cuda = Self {
             modules: gpus.iter().map(|_| Mutex::default()).collect(),
             pages: vec![],
             states: vec![],
-            heap: Heap::reserve(driver, parts, asked, granularity, travel)?,
+            heap,
             layout,
-            nodes: devices::nodes(pes, &apart),
+            nodes,
             apart,
             held: Mutex::default(),
             time_limit: settings.time_limit,
@@ -228,19 +238,12 @@ impl Cuda {
             owners,
             abandoned: AtomicBool::new(false),
             timeline: None,
+            network: None,
             gpus,
         };
-        let failed = || group.failure().is_some();
-        let watch = Watch {
-            failed: &failed,
-            limit: settings.time_limit,
-        };
-        let backed = cuda.heap.back(&cuda.gpus, system.bytes, 1, &watch);
-        backed.map_err(|halt| match halt {
-            Halt::Error(error) => error,
-            Halt::WorldFailed | Halt::TimeLimit => CudaError::Stuck.into(),
-        })?;
-        tracing::debug!(stride = cuda.heap.stride(), "heaps mapped");
+        let first = calls.backed_first(cuda.heap.stride(), system.bytes);
+        cuda.back_first(first, settings, group)?;
+        cuda.network = Network::start(calls, &cuda.gpus, &cuda.owners, &cuda.heap, (settings, group))?;
         cuda.timeline = Timeline::start(&cuda.gpus, &cuda.owners, local.start)?;
         for pe in local {
             let (page, state) = cuda.prepare(pe, &system, settings.time_limit_ns())?;
@@ -250,6 +253,22 @@ impl Cuda {
         Ok(Arc::new(cuda))
     }
 
+    /// Backs the heaps up to `end` before any kernel of the World runs.
+    fn back_first(&self, end: u64, settings: &Settings, group: &Group) -> Result<(), Error> {
+        let failed = || group.failure().is_some();
+        let watch = Watch {
+            failed: &failed,
+            limit: settings.time_limit,
+        };
+        let backed = self.heap.back(&self.gpus, end, 1, &watch);
+        backed.map_err(|halt| match halt {
+            Halt::Error(error) => error,
+            Halt::WorldFailed | Halt::TimeLimit => CudaError::Stuck.into(),
+        })?;
+        tracing::debug!(stride = self.heap.stride(), "heaps mapped");
+        Ok(())
+    }
+
     /// Makes what a PE's kernels need before any kernel of the World runs.
     fn prepare(&self, pe: u32, system: &SystemArea, time_limit_ns: u64) -> Result<(Page, DeviceState), Error> {
         let gpu = self.gpu(pe);
@@ -257,7 +276,9 @@ impl Cuda {
         let page = Page::new(gpu.driver)?;
         let mut peer_base = [0; MAX_PES];
         for (peer, base) in (0..self.pes()).zip(&mut peer_base) {
-            if self.heap.is_user(self.owner(pe), peer) {
+            if self.heap.is_user(self.owner(pe), peer)
+                && self.network.as_ref().is_none_or(|network| network.loads(pe, peer))
+            {
                 *base = self.heap.start(peer).0;
             }
         }
@@ -273,7 +294,7 @@ impl Cuda {
             node_sync: system.node_sync,
             node_start: node.start,
             node_size: node.len() as u32,
-            network: 0,
+            network: self.network.as_ref().map_or(0, |network| network.state(self.index(pe))),
             peer_base,
         };
         Ok((page, state))
@@ -298,6 +319,11 @@ impl Cuda {
 
     fn gpu(&self, pe: u32) -> &Gpu {
         &self.gpus[self.owner(pe)]
+    }
+
+    /// What the adapters failed with.
+    fn network_failure(&self) -> Option<Error> {
+        self.network.as_ref()?.failure()
     }
 
     /// What a kernel of a PE of this process failed with, of itself.
@@ -327,7 +353,8 @@ impl Cuda {
         if modules.packages.contains_key(&(package.id, pe)) {
             return Ok(());
         }
-        let image = choose(kernel.name, package.list, gpu.arch)?;
+        let name = (kernel.name, kernel.symbol);
+        let image = choose(name, package.list, self.network.is_some(), gpu.arch)?;
         module::check(kernel.name, image.ptx, gpu)?;
         for pe in self.sharers(pe) {
             let assembled = assembled(image, gpu.arch);
@@ -335,6 +362,19 @@ impl Cuda {
             modules.packages.insert((package.id, pe), module);
         }
         Ok(())
+    }
+}
+
+/// Whether so many PEs have a multiprocessor each.
+fn all_fit(pes: u32, gpus: &[Gpu]) -> Result<(), ConfigError> {
+    let (devices, least) = (gpus.len() as u32, gpus.iter().map(|gpu| gpu.multiprocessors).min());
+    match least.unwrap_or(0) * devices {
+        most if pes > most => Err(ConfigError::TooManyForDevices {
+            asked: pes,
+            devices,
+            most,
+        }),
+        _ => Ok(()),
     }
 }
 
@@ -439,6 +479,10 @@ impl Platform for Cuda {
         self.apart.iter().find_map(of)
     }
 
+    fn has_network(&self) -> bool {
+        self.network.is_some()
+    }
+
     fn heap_bytes(&self) -> u64 {
         self.heap.stride()
     }
@@ -494,7 +538,14 @@ impl Platform for Cuda {
         }
     }
 
+    fn network_counters(&self) -> Option<NetworkCounters> {
+        self.network.as_ref()?.counters()
+    }
+
     fn failure(&self) -> Option<(Option<u32>, String)> {
+        if let Some(error) = self.network_failure() {
+            return Some((None, error.to_string()));
+        }
         let fault = self.culprit()?;
         Some((Some(fault.pe), fault.to_string()))
     }

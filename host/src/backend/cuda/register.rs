@@ -50,6 +50,14 @@ impl Cuda {
                 takes: "device memory: UserMemory::Device, of cuMemCreate",
             });
         };
+        if self.heap.is_pinned() {
+            return Err(RegisterError::OtherKind {
+                pe,
+                given: "device memory",
+                backend: "cuda with emulated adapters",
+                takes: "nothing: they reach host memory that Pe::alloc gives",
+            });
+        }
         let no_handle = |cause: &dyn std::fmt::Display| RegisterError::NoHandle {
             pe,
             cause: cause.to_string(),

@@ -22,6 +22,16 @@ pub(crate) fn fault(kind: FaultKind, a: u64, b: u64, at: Option<&'static Locatio
         write(record_address(), kind, a, b, at);
     }
     fence();
+    // Of PEs that only a network reaches, the host tells.
+    // SAFETY: each heap begins with the system area.
+    unsafe {
+        store(
+            heap_base() + SystemArea::ABORT,
+            1u32,
+            Space::Symmetric,
+            Strength::Relaxed,
+        )
+    };
     let mut pe = 0;
     while pe < n_pes() {
         let base = peer_base(pe);

@@ -68,6 +68,10 @@ global_asm!(
     layout = const LAYOUT,
 );
 
+// How the host knows such a text.
+#[cfg(shmem_network)]
+global_asm!(".visible .global .align 4 .u32 SHMEM_NETWORK = 1;");
+
 macro_rules! state_fields { ($($name:ident: $t:ident $class:ident;)*) => { $(
     #[inline(always)]
     pub(crate) fn $name() -> $t {

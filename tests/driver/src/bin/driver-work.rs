@@ -6,9 +6,10 @@ use shmem_host::{Buf, Error, HeapError, Pe, Pinned, RegisterError, UserMemory, W
 use std::mem::MaybeUninit;
 
 fn main() -> Result<()> {
-    let work = match std::env::args().nth(1).as_deref() {
+    let work: fn(&Pe) -> Result<()> = match std::env::args().nth(1).as_deref() {
         Some("large") => too_large,
         Some("register") => register,
+        Some("barrier") => |pe| Ok(pe.barrier_all()?),
         _ => work,
     };
     let world = World::from_env()?;
