@@ -18,6 +18,7 @@
 //! | `load_hint store_hint` | `.L1::` priorities | plain accesses |
 //! | `copy_async commit_async wait_async` | `cp.async` | `Machine::copy_async`, .. |
 //! | `bulk_..` | `cp.async.bulk`; the plain engine before sm_90 (`ptx/bulk.rs`) | `Machine::put`, `get`, .. |
+//! | `mma_.. ldmatrix..` | tensor cores, in one piece behind `activemask` | `Machine::exchange` |
 //! | `redux_* match_* shuffle_up shuffle_down` | convergent LLVM intrinsics | `Machine::exchange` |
 //! | `sqrt_f32 .. fast_* pack_* unpack_*` | one instruction each | the host's |
 //! | `spin` | bounded loop on the abort word and the clock | `Machine::pause` |

@@ -26,6 +26,7 @@ mod cluster;
 mod computed;
 mod hint;
 mod math;
+mod matrix;
 mod mbarrier;
 mod opaque;
 mod packet;
@@ -39,6 +40,7 @@ pub(crate) use cluster::*;
 pub(crate) use computed::*;
 pub(crate) use hint::*;
 pub(crate) use math::*;
+pub(crate) use matrix::*;
 pub(crate) use mbarrier::*;
 pub(crate) use opaque::*;
 pub(crate) use packet::*;
@@ -93,7 +95,12 @@ pub(crate) fn sync_warp(mask: u32) {
 
 #[track_caller]
 fn exchange(mask: u32, value: u32) -> [u64; 32] {
-    current().machine.exchange(mask, value.into(), Location::caller())
+    exchange_wide(mask, value.into())
+}
+
+#[track_caller]
+fn exchange_wide(mask: u32, value: u64) -> [u64; 32] {
+    current().machine.exchange(mask, value, Location::caller())
 }
 
 #[track_caller]

@@ -22,6 +22,7 @@
 //! | `print` | `vprintf` |
 //! | `timeline` | records of calls, where the build asks for them |
 //! | `reduce` | matches and reductions of lanes |
+//! | `matrix` | `mma`, `ldmatrix` |
 //! | `math vector time` | float functions, halves, clocks |
 
 /// `span!(tile, Put, pe, bytes)`: a record of the rest of the block, in builds that have records. The first is a tile, or
@@ -48,6 +49,7 @@ mod copy;
 mod fault;
 mod hint;
 mod math;
+mod matrix;
 mod mbarrier;
 mod meet;
 mod memory;
@@ -71,6 +73,7 @@ pub(crate) use converge::*;
 pub(crate) use fault::fault;
 pub(crate) use hint::*;
 pub(crate) use math::*;
+pub(crate) use matrix::*;
 pub(crate) use mbarrier::*;
 pub(crate) use meet::*;
 pub(crate) use memory::{load, store};
