@@ -1,6 +1,9 @@
 //! All-gather and matrix multiplication in one kernel: C = A * B^T, where every PE has some rows of A, and a B and C of its own.
 pub mod multiply;
-use multiply::{Rows, TILE_COLUMNS, TILE_ROWS};
+#[cfg(not(target_arch = "nvptx64"))]
+pub mod problem;
+use multiply::Rows;
+pub use multiply::{THREADS, TILE_COLUMNS, TILE_ROWS};
 use shmem::bulk::Engine;
 use shmem::prelude::*;
 use shmem::scope::Gpu;

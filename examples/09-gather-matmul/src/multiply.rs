@@ -70,7 +70,8 @@ pub fn tile(a: Rows<TILE_ROWS>, b: Rows<TILE_COLUMNS>, c: Global<Bf16x2>, width:
                 wait_group::<{ STAGES - 3 }>();
                 Block.sync();
             }
-            let next = load(k + u32::from(last), (step as u32 + 1) % 4);
+            // After the last panel, that one again: nobody uses it.
+            let next = load((k + u32::from(last)).min(a.panels() - 1), (step as u32 + 1) % 4);
             // To where the panel before this one was.
             if k + STAGES - 1 < a.panels() {
                 copy(k + STAGES - 1, step as u32);
