@@ -5,6 +5,7 @@
 //! | [`mma`] | `mma.sync.m16n8k16`, f32 += bf16 * bf16 or f16 * f16 |
 //! | [`ldmatrix`], [`ldmatrix_trans`] | `ldmatrix.m8n8.x1`, `.x2`, `.x4`, `.trans` |
 //! | [`Strip`], [`Panel`] | `cp.async` into shared memory, `ldmatrix` out of it, without bank conflicts |
+//! | [`block::multiply`] | a tile of 128 x 256 by a block, from all of these |
 //!
 //! # Fragments
 //!
@@ -27,6 +28,8 @@ use crate::tile::{Block, InBlock};
 use crate::vector::{Bf16x2, Bf16x8, F16x2, F16x8};
 use crate::{Index, Pod, Shared, warp};
 use core::marker::PhantomData;
+
+pub mod block;
 
 mod sealed {
     pub trait Product {
@@ -243,7 +246,12 @@ impl<T: Halves, const ROWS: u32> Strip<T, ROWS> {
     pub fn new(rows: impl DeviceMemory<T::Line, Block>, columns: impl Index) -> Self {
         let panels = columns.index() / u64::from(PANEL_COLUMNS);
         let (len, whole) = (rows.__len() * 8, panels * u64::from(ROWS * PANEL_COLUMNS));
-        check(len == whole && panels <= u64::from(u32::MAX), FaultKind::Length, len, whole);
+        check(
+            len == whole && panels <= u64::from(u32::MAX),
+            FaultKind::Length,
+            len,
+            whole,
+        );
         let Span { address, space } = rows.__span();
         Self {
             address,
@@ -287,7 +295,12 @@ impl<T: Halves, const ROWS: u32> Panel<T, ROWS> {
     #[inline(always)]
     #[track_caller]
     pub fn new(lines: Shared<T::Line>) -> Self {
-        check(lines.len() == Self::LINES.into(), FaultKind::Length, lines.len(), Self::LINES.into());
+        check(
+            lines.len() == Self::LINES.into(),
+            FaultKind::Length,
+            lines.len(),
+            Self::LINES.into(),
+        );
         Self {
             start: lines.start(),
             halves: PhantomData,
@@ -299,7 +312,12 @@ impl<T: Halves, const ROWS: u32> Panel<T, ROWS> {
     #[track_caller]
     #[must_use]
     pub fn rows<const R: u32>(self, i: u32) -> Panel<T, R> {
-        check(i < Self::LINES / Panel::<T, R>::LINES, FaultKind::Chunk, i.into(), R.into());
+        check(
+            i < Self::LINES / Panel::<T, R>::LINES,
+            FaultKind::Chunk,
+            i.into(),
+            R.into(),
+        );
         Panel {
             start: self.start + u64::from(i * Panel::<T, R>::LINES) * LINE_BYTES,
             halves: PhantomData,
@@ -321,7 +339,12 @@ impl<T: Halves, const ROWS: u32> Panel<T, ROWS> {
                 "so many threads don't share out the panel's lines"
             )
         };
-        check(tile.size() == THREADS, FaultKind::Tile, THREADS.into(), tile.size().into());
+        check(
+            tile.size() == THREADS,
+            FaultKind::Tile,
+            THREADS.into(),
+            tile.size().into(),
+        );
         check(k < strip.panels, FaultKind::Chunk, k.into(), PANEL_COLUMNS.into());
         let (row, line) = (tile.rank() % THREADS / ROW_LINES, tile.rank() % ROW_LINES);
         let mut from = strip.address + u64::from(row) * strip.stride + u64::from(k * ROW_LINES + line) * LINE_BYTES;

@@ -1,14 +1,13 @@
 //! All-gather and matrix multiplication in one kernel: C = A * B^T, where every PE has some rows of A, and a B and C of its own.
-pub mod multiply;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod problem;
-use multiply::Rows;
-pub use multiply::{THREADS, TILE_COLUMNS, TILE_ROWS};
 use shmem::bulk::Engine;
+use shmem::matrix::{Strip, block};
 use shmem::prelude::*;
 use shmem::scope::Gpu;
+use shmem::vector::Bf16x2;
 
-/// What a launch works on. Row-major, of multiples of [`TILE_ROWS`] rows, [`TILE_COLUMNS`] columns of C, and 64 columns of A.
+/// What a launch works on. Row-major; of each PE's rows, B's rows and k multiples of 128, 256 and 64.
 #[repr(C)]
 #[derive(Clone, Copy, KernelArg)]
 pub struct Job {
@@ -16,11 +15,11 @@ pub struct Job {
     pub a: SymSlice<bf16>,
     /// Every PE's rows, twice: launches use the halves by turns.
     pub gathered: SymSlice<bf16>,
-    /// One for each PE and [`TILE_ROWS`] of its rows, set to the launch's epoch when they are here.
+    /// One for each PE and run of its rows, set to the launch's epoch when the run is here.
     pub ready: SymSlice<SignalWord>,
-    /// N rows of K, as weights are stored.
+    /// Rows of k, as weights are stored.
     pub b: Global<bf16>,
-    /// All PEs' rows by N.
+    /// All PEs' rows, of as many columns as B has rows.
     pub c: Global<bf16>,
     /// [`WORK`] words that only these kernels write, zero before the first launch.
     pub work: Global<u32>,
@@ -36,22 +35,19 @@ const NEXT: u32 = 0;
 const DONE: u32 = 1;
 const EPOCH: u32 = 2;
 
-/// A few blocks send this PE's rows to the others, each run of rows with a signal; all blocks multiply, this PE's own rows first.
+/// A few blocks send this PE's rows, each run of them with a signal; then all blocks multiply, this PE's own rows first.
 #[kernel(collective, block = 256)]
 pub fn gather_matmul(_all: Collective, job: Job) {
-    let epoch = job.epoch();
-    if Block.id() < job.movers {
-        job.send(epoch);
-    }
-    let (me, n) = (shmem::my_pe(), shmem::n_pes());
-    job.tiles(n, |shard, row| {
+    let (epoch, me, n) = (job.epoch(), shmem::my_pe(), shmem::n_pes());
+    job.send(epoch);
+    job.tiles(n, |shard, run| {
         let pe = (me + shard) % n;
         if pe == me {
-            return job.rows(job.a, row);
+            return (pe, job.rows(job.a, run));
         }
         // A peer that is ahead may have set the next epoch already, whose rows are in the other half.
-        shmem::wait_until(Block, job.ready.at(pe * job.runs() + row), ge(epoch));
-        job.rows(job.half(epoch).chunk(pe, job.a.len()), row)
+        shmem::wait_until(Block, job.ready.at(pe * job.runs() + run), ge(epoch));
+        (pe, job.rows(job.half(epoch).chunk(pe, job.a.len()), run))
     });
     job.finish(epoch);
 }
@@ -60,7 +56,7 @@ pub fn gather_matmul(_all: Collective, job: Job) {
 #[kernel(collective, block = 256)]
 pub fn matmul(_all: Collective, job: Job) {
     let epoch = job.epoch();
-    job.tiles(1, |_, row| job.rows(job.a, row));
+    job.tiles(1, |_, run| (0, job.rows(job.a, run)));
     job.finish(epoch);
 }
 
@@ -68,9 +64,7 @@ pub fn matmul(_all: Collective, job: Job) {
 #[kernel(collective, block = 256)]
 pub fn gather(_all: Collective, job: Job) {
     let (epoch, me, runs) = (job.epoch(), shmem::my_pe(), job.runs());
-    if Block.id() < job.movers {
-        job.send(epoch);
-    }
+    job.send(epoch);
     for i in (Block.id()..shmem::n_pes() * runs).step_by(thread::grid_size() as usize) {
         if i / runs != me {
             shmem::wait_until(Block, job.ready.at(i), ge(epoch));
@@ -80,10 +74,15 @@ pub fn gather(_all: Collective, job: Job) {
 }
 
 impl Job {
-    /// Runs of [`TILE_ROWS`] rows that each PE has.
+    /// Runs of rows that each PE has: a tile's.
     #[inline(always)]
     fn runs(self) -> u32 {
-        (self.a.len() / u64::from(TILE_ROWS * self.k)) as u32
+        (self.a.len() / u64::from(block::ROWS * self.k)) as u32
+    }
+
+    #[inline(always)]
+    fn rows(self, of: SymSlice<bf16>, run: u32) -> Strip<Bf16x2, { block::ROWS }> {
+        Strip::new(of.chunk(run, block::ROWS * self.k).cast(), self.k)
     }
 
     /// The half of the gathered rows that this launch uses. Who sends for the launch after the next one has received all
@@ -93,47 +92,58 @@ impl Job {
         self.gathered.chunk(epoch % 2, self.gathered.len() / 2)
     }
 
-    #[inline(always)]
-    fn rows(self, of: SymSlice<bf16>, run: u32) -> Rows<TILE_ROWS> {
-        Rows::new(of.chunk(run, TILE_ROWS * self.k).cast(), self.k)
-    }
-
     /// Numbers the launches, from 1.
     #[inline(always)]
     fn epoch(self) -> u64 {
-        let epoch = if Block.leader() { self.work.word::<Gpu>(EPOCH).load() } else { 0 };
-        Block.broadcast(u64::from(epoch) + 1)
+        let done = if Block.leader() {
+            self.work.word::<Gpu>(EPOCH).load()
+        } else {
+            0
+        };
+        Block.broadcast(u64::from(done) + 1)
     }
 
-    /// Puts this PE's rows, first to the one whose turn they are first. The movers share the runs out.
+    /// The movers put this PE's rows, run by run, first to the PE that multiplies them first.
     #[inline(always)]
     fn send(self, epoch: u64) {
+        if Block.id() >= self.movers {
+            return;
+        }
         let (me, n, runs) = (shmem::my_pe(), shmem::n_pes(), self.runs());
         let dst = self.half(epoch).chunk(me, self.a.len());
         let mut engine = Engine::new(Block, shmem::shared::dynamic::<u8>());
         for i in (Block.id()..(n - 1) * runs).step_by(self.movers as usize) {
             let (to, run) = ((me + n - 1 - i / runs) % n, i % runs);
-            let of = |all: SymSlice<bf16>| all.chunk(run, TILE_ROWS * self.k);
+            let of = |all: SymSlice<bf16>| all.chunk(run, block::ROWS * self.k);
             engine.put_signal(of(dst), of(self.a), self.ready.at(me * runs + run).set(epoch), to);
         }
     }
 
-    /// Multiplies tile after tile, each block whichever comes next: all of one shard's before those of the following one.
+    /// Multiplies tile after tile, each block whichever comes next, one shard after the other. `rows` says whose a shard is,
+    /// and returns a run of it once it is here.
     #[inline(always)]
-    fn tiles(self, shards: u32, rows: impl Fn(u32, u32) -> Rows<TILE_ROWS>) {
+    fn tiles(self, shards: u32, rows: impl Fn(u32, u32) -> (u32, Strip<Bf16x2, { block::ROWS }>)) {
         let (runs, n) = (self.runs(), (self.b.len() / u64::from(self.k)) as u32);
-        let columns = n / TILE_COLUMNS;
-        let next = || {
-            let tile = if Block.leader() { self.work.word::<Gpu>(NEXT).fetch_add(1) } else { 0 };
-            Block.broadcast(tile.into()) as u32
-        };
-        let mut tile = next();
-        while tile < shards * runs * columns {
-            let (shard, (row, column)) = (tile / (runs * columns), place(tile % (runs * columns), runs, columns));
-            let b = Rows::new(self.b.chunk(column, TILE_COLUMNS * self.k).cast(), self.k);
-            let c = self.c.chunk(shard_of(shard, shards) * runs + row, TILE_ROWS * n);
-            multiply::tile(rows(shard, row), b, c.cast(), n, column);
-            tile = next();
+        let columns = n / block::COLUMNS;
+        loop {
+            let next = if Block.leader() {
+                self.work.word::<Gpu>(NEXT).fetch_add(1)
+            } else {
+                0
+            };
+            let tile = Block.broadcast(next.into()) as u32;
+            if tile >= shards * runs * columns {
+                return;
+            }
+            let (shard, tile) = (tile / (runs * columns), tile % (runs * columns));
+            let (run, column) = place(tile, runs, columns);
+            let (pe, a) = rows(shard, run);
+            let b = Strip::new(self.b.chunk(column, block::COLUMNS * self.k).cast(), self.k);
+            let c = self.c.chunk(pe * runs + run, block::ROWS * n).cast::<Bf16x2>();
+            block::multiply(a, b, shmem::shared::dynamic()).for_each(|row, at, pair| {
+                let at = (column * block::COLUMNS + at) / 2;
+                c.chunk(row, n / 2).store(at, Bf16x2::from_f32(pair));
+            });
         }
     }
 
@@ -149,18 +159,12 @@ impl Job {
     }
 }
 
-/// The shard that is multiplied as the i-th: those of the PEs from this one on.
+/// Run and column of a shard's i-th tile: some runs at a time, column by column, so that most of what the blocks read at one
+/// time is in the L2 cache.
 #[inline(always)]
-fn shard_of(i: u32, shards: u32) -> u32 {
-    if shards == 1 { 0 } else { (shmem::my_pe() + i) % shards }
-}
-
-/// Row and column of a shard's i-th tile: column by column of some rows at a time, so that what blocks read at the same
-/// time is in the L2 cache for most of them.
-#[inline(always)]
-fn place(i: u32, rows: u32, columns: u32) -> (u32, u32) {
+fn place(i: u32, runs: u32, columns: u32) -> (u32, u32) {
     const GROUP: u32 = 16;
     let (first, i) = (i / (GROUP * columns) * GROUP, i % (GROUP * columns));
-    let height = GROUP.min(rows - first);
+    let height = GROUP.min(runs - first);
     (first + i % height, i / height)
 }

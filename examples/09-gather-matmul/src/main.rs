@@ -12,14 +12,22 @@ fn main() -> anyhow::Result<()> {
     world.run(|pe| match (bench, simulated) {
         (true, _) => measure(&pe, simulated, movers),
         (false, true) => verify(&pe, &[(128, 256, 128), (256, 512, 64)], movers),
-        (false, false) => verify(&pe, &[(128, 256, 64), (384, 768, 192), (1024, 2048, 1024), (2048, 4096, 4096)], movers),
+        (false, false) => verify(
+            &pe,
+            &[(128, 256, 64), (384, 768, 192), (1024, 2048, 1024), (2048, 4096, 4096)],
+            movers,
+        ),
     })
 }
 
 /// `--name number`.
 fn option(arguments: &[String], name: &str) -> anyhow::Result<Option<u32>> {
-    let Some(at) = arguments.iter().position(|a| a == name) else { return Ok(None) };
-    let text = arguments.get(at + 1).with_context(|| format!("{name} takes a number"))?;
+    let Some(at) = arguments.iter().position(|a| a == name) else {
+        return Ok(None);
+    };
+    let text = arguments
+        .get(at + 1)
+        .with_context(|| format!("{name} takes a number"))?;
     Ok(Some(text.parse().with_context(|| format!("{name} {text}"))?))
 }
 
@@ -44,7 +52,11 @@ fn verify(pe: &Pe, shapes: &[(usize, usize, usize)], movers: Option<u32>) -> any
         problem.matmul(blocks)?;
         pe.barrier_all()?;
         problem.check(3)?;
-        println!("PE {}/{}: {rows} rows each, n {n}, k {k}: as the reference has it", pe.id(), pe.n());
+        println!(
+            "PE {}/{}: {rows} rows each, n {n}, k {k}: as the reference has it",
+            pe.id(),
+            pe.n()
+        );
     }
     Ok(())
 }
@@ -53,14 +65,27 @@ fn verify(pe: &Pe, shapes: &[(usize, usize, usize)], movers: Option<u32>) -> any
 fn measure(pe: &Pe, simulated: bool, movers: Option<u32>) -> anyhow::Result<()> {
     let shapes: &[(usize, usize, usize)] = match simulated {
         true => &[(512, 256, 64)],
-        false => &[(4096, 4096, 4096), (8192, 8192, 8192), (8192, 4096, 8192), (8192, 1024, 8192), (8192, 512, 8192)],
+        false => &[
+            (4096, 4096, 4096),
+            (8192, 8192, 8192),
+            (8192, 4096, 8192),
+            (8192, 1024, 8192),
+            (8192, 512, 8192),
+        ],
     };
     let (launches, date) = (if simulated { 1 } else { 10 }, time::OffsetDateTime::now_utc().date());
     if pe.id() == 0 {
         println!("example,shape,ours,peer,peer_name,unit,date");
     }
     for &(m, n, k) in shapes {
-        let problem = Problem::new(pe, Shape { rows: m / pe.n() as usize, n, k })?;
+        let problem = Problem::new(
+            pe,
+            Shape {
+                rows: m / pe.n() as usize,
+                n,
+                k,
+            },
+        )?;
         let blocks = blocks(&problem, movers)?;
         problem.fill(0, true)?;
         let kinds: [(&str, &dyn Fn() -> Result<(), shmem_host::Error>); 3] = [
@@ -79,7 +104,10 @@ fn measure(pe: &Pe, simulated: bool, movers: Option<u32>) -> anyhow::Result<()> 
             }
             times.sort_by(f64::total_cmp);
             if pe.id() == 0 {
-                println!("gather-matmul,{kind} {m}x{n}x{k},{:.1},,,us,{date}", times[times.len() / 2]);
+                println!(
+                    "gather-matmul,{kind} {m}x{n}x{k},{:.1},,,us,{date}",
+                    times[times.len() / 2]
+                );
             }
         }
         pe.barrier_all()?;

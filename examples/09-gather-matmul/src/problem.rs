@@ -1,6 +1,7 @@
 //! The host's side: memory and data of one problem, its launches, and a reference in f64.
-use crate::{Job, THREADS, TILE_COLUMNS, TILE_ROWS, WORK, gather, gather_matmul, matmul, multiply::SHARED_BYTES};
+use crate::{Job, WORK, gather, gather_matmul, matmul};
 use anyhow::ensure;
+use shmem::matrix::block::{COLUMNS, ROWS, SHARED_BYTES, THREADS};
 use shmem::{SignalWord, bf16};
 use shmem_host::{Buf, Error, Pe, SymBuf, collective_launch};
 
@@ -18,7 +19,7 @@ pub struct Shape {
 /// A shape that the kernels don't multiply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a PE's rows, n and k are {}, {} and {}: give multiples of {TILE_ROWS}, {TILE_COLUMNS} and 64, and less than 2^31 elements \
+    "a PE's rows, n and k are {}, {} and {}: give multiples of {ROWS}, {COLUMNS} and 64, and less than 2^31 elements \
      in each matrix (pad with zeros)", .0.rows, .0.n, .0.k
 )]
 pub struct ShapeError(pub Shape);
@@ -49,10 +50,12 @@ impl<'a> Problem<'a> {
     pub fn new(pe: &'a Pe, shape: Shape) -> anyhow::Result<Self> {
         let Shape { rows, n, k } = shape;
         let pes = pe.n() as usize;
-        let fits = [(rows, TILE_ROWS), (n, TILE_COLUMNS), (k, 64)]
+        let fits = [(rows, ROWS), (n, COLUMNS), (k, 64)]
             .into_iter()
             .all(|(x, of)| x != 0 && x % of as usize == 0);
-        let small = [pes * rows * k, n * k, pes * rows * n].into_iter().all(|len| len < 1 << 31);
+        let small = [pes * rows * k, n * k, pes * rows * n]
+            .into_iter()
+            .all(|len| len < 1 << 31);
         ensure!(fits && small, ShapeError(shape));
         let work = pe.buffer(WORK)?;
         work.write(&[0; WORK])?;
@@ -61,7 +64,7 @@ impl<'a> Problem<'a> {
             shape,
             a: pe.alloc(rows * k)?,
             gathered: pe.alloc(2 * pes * rows * k)?,
-            ready: pe.signals(pes * (rows / TILE_ROWS as usize))?,
+            ready: pe.signals(pes * (rows / ROWS as usize))?,
             b: pe.buffer(n * k)?,
             c: pe.buffer(pes * rows * n)?,
             work,
@@ -70,10 +73,13 @@ impl<'a> Problem<'a> {
 
     /// As many blocks as are resident at once, and enough movers for a link.
     pub fn blocks(&self) -> Result<Blocks, Error> {
-        let tiles = self.c.len() / (TILE_ROWS * TILE_COLUMNS) as usize;
+        let tiles = self.c.len() / (ROWS * COLUMNS) as usize;
         let grid = self.pe.max_collective_grid::<gather_matmul>(THREADS, SHARED_BYTES)?;
         let grid = grid.min(tiles as u32);
-        Ok(Blocks { grid, movers: grid.min(8) })
+        Ok(Blocks {
+            grid,
+            movers: grid.min(8),
+        })
     }
 
     fn job(&self, blocks: Blocks) -> Job {

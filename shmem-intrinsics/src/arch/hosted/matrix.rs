@@ -46,7 +46,13 @@ pub(crate) unsafe fn ldmatrix<const N: usize>(line: u64) -> [u32; N] {
     let mut matrices = [0; N];
     for (i, matrix) in matrices.iter_mut().enumerate() {
         // SAFETY: a word of the line that lane lane / 4 named for this matrix.
-        *matrix = unsafe { load(lines[8 * i + lane / 4] + lane as u64 % 4 * 4, Space::Shared, Strength::Weak) };
+        *matrix = unsafe {
+            load(
+                lines[8 * i + lane / 4] + lane as u64 % 4 * 4,
+                Space::Shared,
+                Strength::Weak,
+            )
+        };
     }
     matrices
 }
