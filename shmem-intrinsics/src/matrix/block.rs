@@ -159,16 +159,16 @@ impl Product {
     #[track_caller]
     pub fn for_each(self, mut f: impl FnMut(u32, u32, [f32; 2])) {
         let ((row, column), (row_in, column_in)) = (corner(), place(warp::lane_id(), 0));
-        unroll::<4>(|i| {
-            unroll::<2>(|half| {
-                unroll::<8>(|j| {
-                    let sum = self.sums[i][j];
-                    let (row, column) = (
-                        row + (16 * i + 8 * half) as u32 + row_in,
-                        column + 8 * j as u32 + column_in,
-                    );
-                    f(row, column, [sum[2 * half], sum[2 * half + 1]]);
-                });
+        // Few calls in one closure, which is inlined then, and the numbers stay in registers.
+        unroll::<16>(|i| {
+            unroll::<4>(|q| {
+                let (i, j, half) = (i / 4, i % 4 * 2 + q / 2, q % 2);
+                let (row, column) = (
+                    row + (16 * i + 8 * half) as u32 + row_in,
+                    column + 8 * j as u32 + column_in,
+                );
+                let sum = self.sums[i][j];
+                f(row, column, [sum[2 * half], sum[2 * half + 1]]);
             });
         });
     }
