@@ -34,6 +34,9 @@ pub mod block;
 mod sealed {
     pub trait Product {
         fn mma(a: [u32; 4], b: [u32; 2], c: [f32; 4]) -> [f32; 4];
+        /// # Safety
+        /// That of the functions of `arch`.
+        unsafe fn begin_products(sums: &mut [[f32; 4]; 32], a: u64, b: u64);
     }
 }
 
@@ -52,6 +55,12 @@ impl sealed::Product for Bf16x2 {
     fn mma(a: [u32; 4], b: [u32; 2], c: [f32; 4]) -> [f32; 4] {
         arch::mma_bf16(a, b, c)
     }
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn begin_products(sums: &mut [[f32; 4]; 32], a: u64, b: u64) {
+        // SAFETY: the caller's promise.
+        unsafe { arch::begin_products_bf16(sums, a, b) }
+    }
 }
 
 impl Halves for F16x2 {
@@ -62,6 +71,12 @@ impl sealed::Product for F16x2 {
     #[track_caller]
     fn mma(a: [u32; 4], b: [u32; 2], c: [f32; 4]) -> [f32; 4] {
         arch::mma_f16(a, b, c)
+    }
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn begin_products(sums: &mut [[f32; 4]; 32], a: u64, b: u64) {
+        // SAFETY: the caller's promise.
+        unsafe { arch::begin_products_f16(sums, a, b) }
     }
 }
 

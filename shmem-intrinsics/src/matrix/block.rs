@@ -1,11 +1,18 @@
-//! A tile of a product by a block.
+//! A tile of a product by a block: `a * b^T` of 128 rows and 256.
+//!
+//! | file | how | PTX |
+//! |---|---|---|
+//! | [`warps`] | each of eight warps multiplies 64 x 64 | `ldmatrix`, `mma.sync` |
+//! | [`warpgroups`] | each of two warpgroups multiplies 64 x 256, straight from shared memory | `wgmma`, on sm_90a alone |
 
-use super::{Halves, Panel, Strip, mma, place};
-use crate::async_copy::{commit, wait_group};
+use super::{Halves, Panel, Strip, place};
 use crate::fault::{FaultKind, check};
 use crate::registers::unroll;
-use crate::tile::{Block, Tile};
-use crate::{Shared, warp};
+use crate::tile::Block;
+use crate::{Shared, arch, warp};
+
+pub mod warpgroups;
+pub mod warps;
 
 /// Threads of the block that calls [`multiply`].
 pub const THREADS: u32 = 256;
@@ -13,33 +20,41 @@ pub const THREADS: u32 = 256;
 pub const ROWS: u32 = 128;
 /// Columns of its tile.
 pub const COLUMNS: u32 = 256;
+/// Bytes of shared memory that [`multiply`] takes: 193 KiB.
+pub const SHARED_BYTES: u32 = STAGES * STAGE_LINES * super::LINE_BYTES as u32 + ALIGN;
+
 /// Panels in shared memory: one that is multiplied, the others under way.
 const STAGES: u32 = 4;
-/// Steps of 16 columns that a panel has. With each goes a part of the copies, so that they don't come all at once.
-const STEPS: usize = 4;
 const STAGE_LINES: u32 = (ROWS + COLUMNS) * super::ROW_LINES;
-/// Bytes of shared memory that [`multiply`] takes: 192 KiB.
-pub const SHARED_BYTES: u32 = STAGES * STAGE_LINES * super::LINE_BYTES as u32;
-
-/// A warp's operands of one step: of A 64 rows, of B 64 columns.
-type Operands<T> = ([[T; 4]; 4], [[T; 2]; 8]);
+/// Bytes, of panels' addresses.
+const ALIGN: u32 = 1024;
 
 /// [`ROWS`] x [`COLUMNS`] numbers that the threads of a block hold among them, 128 each.
 #[derive(Clone, Copy, Debug)]
 pub struct Product {
-    /// Of 4 runs of 16 rows 8 runs of 8 columns, as `mma` has them.
-    sums: [[[f32; 4]; 8]; 4],
+    /// Runs of 8 columns, each with 16 rows for a warp, as `mma` has them.
+    sums: [[f32; 4]; 32],
+    by: By,
+}
+
+/// Where a warp's runs lie.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum By {
+    /// Four by eight.
+    Warps,
+    /// Side by side.
+    Warpgroups,
 }
 
 /// `a * b^T`: the product of [`ROWS`] rows by [`COLUMNS`] columns, each of which is a row of `b`, as weights are stored. A
 /// block of [`THREADS`] threads calls it, all of them, with [`SHARED_BYTES`] of shared memory in `lines`, which it may use again
 /// after a sync.
 ///
-/// Panels stream through shared memory, three ahead of the one that is multiplied; each warp multiplies 64 x 64, with the
-/// next step's operands on their way to its registers. Takes all of a thread's 255 registers. Sums as [`mma`] has them.
+/// By [`warpgroups`] where the image is for sm_90a, else by [`warps`]. Panels stream through shared memory ahead of the one
+/// that is multiplied. Takes most of a thread's 255 registers. Sums as [`mma`](super::mma) has them.
 ///
-/// PTX `cp.async`, `ldmatrix`, `mma.sync`. Faults with `FaultKind::Length` where strips differ in their columns, which are
-/// `a`'s and `b`'s in panels, or have none; `FaultKind::Tile` for another block size, `FaultKind::Range` for too little memory.
+/// Faults with `FaultKind::Length` where strips have different numbers of panels, `a` and `b`, or none; `FaultKind::Tile` for
+/// another block size, `FaultKind::Range` for too little memory.
 ///
 /// ```
 /// use shmem::matrix::{Strip, block};
@@ -62,94 +77,60 @@ pub struct Product {
 #[inline(always)]
 #[track_caller]
 pub fn multiply<T: Halves>(a: Strip<T, ROWS>, b: Strip<T, COLUMNS>, lines: Shared<T::Line>) -> Product {
-    let panels = a.panels();
-    check(
-        panels == b.panels() && panels != 0,
-        FaultKind::Length,
-        panels.into(),
-        b.panels().into(),
-    );
-    let lines = lines.slice(0..STAGES * STAGE_LINES);
-    let stage = |k: u32| {
-        let lines = lines.chunk(k % STAGES, STAGE_LINES);
+    if arch::has_wgmma() {
+        warpgroups::multiply(a, b, lines)
+    } else {
+        warps::multiply(a, b, lines)
+    }
+}
+
+/// What both ways have in common.
+struct Stages<T: Halves> {
+    a: Strip<T, ROWS>,
+    b: Strip<T, COLUMNS>,
+    lines: Shared<T::Line>,
+    panels: u32,
+}
+
+impl<T: Halves> Stages<T> {
+    #[inline(always)]
+    #[track_caller]
+    fn new(a: Strip<T, ROWS>, b: Strip<T, COLUMNS>, lines: Shared<T::Line>) -> Self {
+        let panels = a.panels();
+        let (of_a, of_b) = (u64::from(panels), u64::from(b.panels()));
+        check(of_a == of_b && of_a != 0, FaultKind::Length, of_a, of_b);
+        let skip = lines.start().wrapping_neg() % u64::from(ALIGN) / super::LINE_BYTES;
+        let lines = lines.slice(skip..skip + u64::from(STAGES * STAGE_LINES));
+        Self { a, b, lines, panels }
+    }
+
+    /// Where panel k lies.
+    #[inline(always)]
+    #[track_caller]
+    fn stage(&self, k: u32) -> (Panel<T, ROWS>, Panel<T, COLUMNS>) {
+        let lines = self.lines.chunk(k % STAGES, STAGE_LINES);
         let (a, b) = (Panel::<T, ROWS>::LINES, STAGE_LINES);
-        (
-            Panel::<T, ROWS>::new(lines.slice(0..a)),
-            Panel::<T, COLUMNS>::new(lines.slice(a..b)),
-        )
-    };
-    let copy = |k: u32, part: u32| {
-        const A: u32 = ROWS / STEPS as u32;
-        const B: u32 = COLUMNS / STEPS as u32;
-        let (to_a, to_b) = stage(k);
-        to_a.rows::<A>(part)
-            .copy_async::<THREADS, _>(Block, a.rows::<A>(part), k);
-        to_b.rows::<B>(part)
-            .copy_async::<THREADS, _>(Block, b.rows::<B>(part), k);
-    };
-    let (row, column) = corner();
-    let load = |k: u32, step: u32| {
-        let (from_a, from_b) = stage(k);
-        let mut operands: Operands<T> = ([[T::zeroed(); 4]; 4], [[T::zeroed(); 2]; 8]);
-        unroll::<4>(|i| {
-            let at = 16 * i as u32;
-            operands.0[i] = from_a.a(row + at, step);
-            [operands.1[2 * i], operands.1[2 * i + 1]] = from_b.b(column + at, step);
-        });
-        operands
-    };
+        (Panel::new(lines.slice(0..a)), Panel::new(lines.slice(a..b)))
+    }
 
-    for k in 0..STAGES - 1 {
-        if k < panels {
-            unroll::<STEPS>(|part| copy(k, part as u32));
+    /// Begins to copy a quarter of panel k, if there is one.
+    #[inline(always)]
+    #[track_caller]
+    fn copy_quarter(&self, k: u32, i: u32) {
+        if k < self.panels {
+            const A: u32 = ROWS / 4;
+            const B: u32 = COLUMNS / 4;
+            let (a, b) = self.stage(k);
+            a.rows::<A>(i).copy_async::<THREADS, _>(Block, self.a.rows::<A>(i), k);
+            b.rows::<B>(i).copy_async::<THREADS, _>(Block, self.b.rows::<B>(i), k);
         }
-        commit();
     }
-    wait_group::<{ STAGES - 2 }>();
-    Block.sync();
-    let mut sums = [[[0.0; 4]; 8]; 4];
-    let mut operands = load(0, 0);
-    let mut k = 0;
-    while k < panels {
-        unroll::<STEPS>(|step| {
-            let last = step + 1 == STEPS;
-            if last {
-                // The next panel is here, and everyone has read this one.
-                wait_group::<{ STAGES - 3 }>();
-                Block.sync();
-            }
-            // After the last panel, that one again: nobody uses it.
-            let next = load((k + u32::from(last)).min(panels - 1), (step as u32 + 1) % STEPS as u32);
-            // To where the panel before this one was.
-            if k + STAGES - 1 < panels {
-                copy(k + STAGES - 1, step as u32);
-            }
-            step_of(&mut sums, &operands);
-            operands = next;
-        });
-        commit();
-        k += 1;
+
+    #[inline(always)]
+    #[track_caller]
+    fn copy(&self, k: u32) {
+        unroll::<4>(|i| self.copy_quarter(k, i as u32));
     }
-    Product { sums }
-}
-
-/// 32 products, row by row there and back: neighbours have one operand in common.
-#[inline(always)]
-#[track_caller]
-fn step_of<T: Halves>(sums: &mut [[[f32; 4]; 8]; 4], (a, b): &Operands<T>) {
-    unroll::<4>(|i| {
-        unroll::<8>(|j| {
-            let j = if i % 2 == 0 { j } else { 7 - j };
-            sums[i][j] = mma(a[i], b[j], sums[i][j]);
-        });
-    });
-}
-
-/// Row and column of the tile where this warp's part of it begins.
-#[inline(always)]
-#[track_caller]
-fn corner() -> (u32, u32) {
-    (warp::warp_id() % 2 * 64, warp::warp_id() / 2 % 4 * 64)
 }
 
 impl Product {
@@ -158,17 +139,21 @@ impl Product {
     #[inline(always)]
     #[track_caller]
     pub fn for_each(self, mut f: impl FnMut(u32, u32, [f32; 2])) {
-        let ((row, column), (row_in, column_in)) = (corner(), place(warp::lane_id(), 0));
+        let (warp, (row_in, column_in)) = (warp::warp_id() % 8, place(warp::lane_id(), 0));
         // Few calls in one closure, which is inlined then, and the numbers stay in registers.
         unroll::<16>(|i| {
             unroll::<4>(|q| {
-                let (i, j, half) = (i / 4, i % 4 * 2 + q / 2, q % 2);
-                let (row, column) = (
-                    row + (16 * i + 8 * half) as u32 + row_in,
-                    column + 8 * j as u32 + column_in,
+                let (run, half) = (2 * i + q / 2, q % 2);
+                let (row, column) = match self.by {
+                    By::Warps => (warp % 2 * 64 + run as u32 / 8 * 16, warp / 2 * 64 + run as u32 % 8 * 8),
+                    By::Warpgroups => (warp * 16, run as u32 * 8),
+                };
+                let sum = self.sums[run];
+                f(
+                    row + 8 * half as u32 + row_in,
+                    column + column_in,
+                    [sum[2 * half], sum[2 * half + 1]],
                 );
-                let sum = self.sums[i][j];
-                f(row, column, [sum[2 * half], sum[2 * half + 1]]);
             });
         });
     }

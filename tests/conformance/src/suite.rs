@@ -37,6 +37,7 @@ pub fn cases() -> Vec<Case> {
         crate::context::CASES,
         crate::vector::CASES,
         crate::math::CASES,
+        crate::matrix::CASES,
         crate::reduce::CASES,
         crate::registers::CASES,
         crate::print::CASES,

@@ -33,6 +33,7 @@ mod packet;
 mod reduce;
 mod time;
 mod vector;
+mod warpgroup;
 
 pub(crate) use async_copy::*;
 pub(crate) use bulk::*;
@@ -47,6 +48,7 @@ pub(crate) use packet::*;
 pub(crate) use reduce::*;
 pub(crate) use time::*;
 pub(crate) use vector::*;
+pub(crate) use warpgroup::*;
 
 macro_rules! lane_fields { ($($name:ident = $field:ident;)*) => { $(
     #[track_caller]

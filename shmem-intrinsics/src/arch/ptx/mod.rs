@@ -23,6 +23,7 @@
 //! | `timeline` | records of calls, where the build asks for them |
 //! | `reduce` | matches and reductions of lanes |
 //! | `matrix` | `mma`, `ldmatrix` |
+//! | `warpgroup` | `wgmma` |
 //! | `math vector time` | float functions, halves, clocks |
 
 /// `span!(tile, Put, pe, bytes)`: a record of the rest of the block, in builds that have records. The first is a tile, or
@@ -64,6 +65,7 @@ mod time;
 #[cfg(shmem_timeline)]
 pub(crate) mod timeline;
 mod vector;
+mod warpgroup;
 
 pub(crate) use async_copy::*;
 pub(crate) use bulk::*;
@@ -86,6 +88,7 @@ pub(crate) use reduce::*;
 pub(crate) use registers::*;
 pub(crate) use time::*;
 pub(crate) use vector::*;
+pub(crate) use warpgroup::*;
 
 /// Slices of Pod types compare through this; core leaves it to the target's C library, which a GPU has not.
 ///
