@@ -5,16 +5,15 @@
 //! `mov.u32 %r1, %cluster_ctarank; // shmem-before-90 mov.u32 %r1, 0;`. Another comment stands behind what only sm_90a has,
 //! and no later one: `wgmma.fence.sync.aligned; // shmem-except-90a`.
 
-/// Starts the comment, and which `.target` keeps the instruction.
-const COMMENTS: [(&str, fn(Target<'_>) -> bool); 2] = [
-    ("// shmem-before-90", |target| target.number >= 90),
-    ("// shmem-except-90a", |target| target.name == "90a"),
-];
+/// What starts the comment.
+const BEFORE_90: &str = "// shmem-before-90";
+const EXCEPT_90A: &str = "// shmem-except-90a";
 
 /// The text with each line that has such a comment replaced by what the comment says, where the target lacks the instruction.
 pub(crate) fn replace(mut ptx: String) -> String {
-    for (comment, has) in COMMENTS {
-        if target(&ptx).is_some_and(|target| !has(target)) && ptx.contains(comment) {
+    let Some(target) = target(&ptx) else { return ptx };
+    for (comment, lacks) in [(BEFORE_90, target.number < 90), (EXCEPT_90A, !target.is_90a)] {
+        if lacks && ptx.contains(comment) {
             ptx = without(&ptx, comment);
         }
     }
@@ -35,21 +34,21 @@ fn without(ptx: &str, comment: &str) -> String {
     result
 }
 
-#[derive(Clone, Copy)]
-struct Target<'a> {
-    /// 90a
-    name: &'a str,
-    /// 90
+struct Target {
+    /// 90 of `sm_90a`.
     number: u32,
+    is_90a: bool,
 }
 
 /// What follows `.target sm_`.
-fn target(ptx: &str) -> Option<Target<'_>> {
+fn target(ptx: &str) -> Option<Target> {
     let (_, rest) = ptx.split_once("\n.target sm_")?;
     let name = rest.split(|c: char| !c.is_ascii_alphanumeric()).next()?;
-    let digits = name.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let number = digits.parse().ok()?;
-    Some(Target { name, number })
+    let number = name.trim_end_matches(|c: char| !c.is_ascii_digit()).parse().ok()?;
+    Some(Target {
+        number,
+        is_90a: name == "90a",
+    })
 }
 
 #[cfg(test)]

@@ -193,7 +193,7 @@ pub struct Strip<T, const ROWS: u32> {
 
 /// ROWS rows of 64 halves in shared memory: what a block multiplies in one step.
 ///
-/// Line c of row r, 16 bytes, lies at place `c ^ r % 8` of the row's eight. So eight lines of one column, which an
+/// Line c of row r, 16 bytes, lies at place `c ^ (r % 8)` of the row's eight. So eight lines of one column, which an
 /// `ldmatrix` reads at once, are in different banks, and so are those of one row. It is the layout that PTX calls the
 /// 128-byte swizzle.
 ///
@@ -262,7 +262,7 @@ impl<T: Halves, const ROWS: u32> Strip<T, ROWS> {
         let panels = columns.index() / u64::from(PANEL_COLUMNS);
         let (len, whole) = (rows.__len() * 8, panels * u64::from(ROWS * PANEL_COLUMNS));
         check(
-            len == whole && panels <= u64::from(u32::MAX),
+            len == whole && u32::try_from(panels).is_ok(),
             FaultKind::Length,
             len,
             whole,
@@ -302,7 +302,7 @@ impl<T: Halves, const ROWS: u32> Strip<T, ROWS> {
 impl<T: Halves, const ROWS: u32> Panel<T, ROWS> {
     /// Lines of 16 bytes that a panel takes.
     pub const LINES: u32 = {
-        assert!(ROWS % 8 == 0 && ROWS != 0, "a panel has a multiple of 8 rows");
+        assert!(ROWS.is_multiple_of(8) && ROWS != 0, "a panel has a multiple of 8 rows");
         ROWS * ROW_LINES
     };
 
@@ -350,7 +350,7 @@ impl<T: Halves, const ROWS: u32> Panel<T, ROWS> {
     pub fn copy_async<const THREADS: u32, G: InBlock>(self, tile: G, strip: Strip<T, ROWS>, k: u32) {
         const {
             assert!(
-                THREADS % ROW_LINES == 0 && Self::LINES % THREADS == 0,
+                THREADS.is_multiple_of(ROW_LINES) && Self::LINES.is_multiple_of(THREADS),
                 "so many threads don't share out the panel's lines"
             )
         };
@@ -400,7 +400,7 @@ impl<T: Halves, const ROWS: u32> Panel<T, ROWS> {
     #[inline(always)]
     #[track_caller]
     fn quarter(self, row: u32, k: u32, within: u32, side: u32) -> [T; 4] {
-        let inside = row % 8 == 0 && row + 16 <= ROWS && k < PANEL_COLUMNS / 16;
+        let inside = row.is_multiple_of(8) && row + 16 <= ROWS && k < PANEL_COLUMNS / 16;
         check(inside, FaultKind::Range, row.into(), k.into());
         // SAFETY: inside the panel, by the check.
         halves(unsafe { arch::ldmatrix(self.start + place_of_line(within, 2 * k + side) + row_start(row)) })
@@ -422,7 +422,7 @@ fn row_start(row: u32) -> u64 {
 /// Bytes from a panel's start to a line of a row.
 #[inline(always)]
 fn place_of_line(row: u32, line: u32) -> u64 {
-    row_start(row) + u64::from(line ^ row % 8) * LINE_BYTES
+    row_start(row) + u64::from(line ^ (row % 8)) * LINE_BYTES
 }
 
 #[inline(always)]

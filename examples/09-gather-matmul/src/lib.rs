@@ -141,7 +141,7 @@ impl Job {
             let b = Strip::new(self.b.chunk(column, block::COLUMNS * self.k).cast(), self.k);
             let c = self.c.chunk(pe * runs + run, block::ROWS * n).cast::<Bf16x2>();
             block::multiply(a, b, shmem::shared::dynamic()).for_each(|row, at, pair| {
-                let at = (column * block::COLUMNS + at) / 2;
+                let at = column * (block::COLUMNS / 2) + at / 2;
                 c.chunk(row, n / 2).store(at, Bf16x2::from_f32(pair));
             });
         }

@@ -1,4 +1,8 @@
 //! The host's side: memory and data of one problem, its launches, and a reference in f64.
+#![allow(
+    clippy::missing_errors_doc,
+    reason = "those of the calls in them, and of `check` the first element that is wrong"
+)]
 use crate::{Job, WORK, gather, gather_matmul, matmul};
 use anyhow::ensure;
 use shmem::matrix::block::{COLUMNS, ROWS, SHARED_BYTES, THREADS};

@@ -154,17 +154,15 @@ pub fn library<T: Operand>(o: Global<u32>, x: u32) {
     }
 }
 
-/// The same before a loop that may end at once, which uses it.
+/// The product between an Option that is made and its match.
 #[kernel(for<Bf16x2>, for<F16x2>)]
-pub fn library_sink<T: Operand>(o: Global<u32>, x: u32) {
-    shared!(lines: [u128; 32]);
+pub fn library_option<T: Operand>(o: Global<u32>, x: u32) {
     let t = thread::index();
-    let a: [T; 4] = matrix::ldmatrix_trans(lines.cast(), t % 32);
+    let v = if t < x { Some(o.load(t)) } else { None };
+    let a: [T; 4] = [x, t, 3, 4].map(shmem::bytemuck::cast);
     let d = matrix::mma(a, [a[0], a[1]], [1.0; 4]);
-    let mut i = t;
-    while i < x {
-        store(o, i, d);
-        i += 32;
+    if let Some(v) = v {
+        o.store(t + 64, v + d[0].to_bits());
     }
 }
 

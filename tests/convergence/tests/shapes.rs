@@ -100,8 +100,8 @@ fn the_ptx_has_what_the_source_has() {
         always::<mma::two_ifs_asm>(products(1)),
         always::<mma::library<Bf16x2>>(loaded(1)),
         always::<mma::library<F16x2>>(loaded(1)),
-        always::<mma::library_sink<Bf16x2>>(loaded(1)),
-        always::<mma::library_sink<F16x2>>(loaded(1)),
+        always::<mma::library_option<Bf16x2>>(products(1)),
+        always::<mma::library_option<F16x2>>(products(1)),
     ];
     for (found, expected) in found(&all) {
         let Found { arch, counts, always } = found;

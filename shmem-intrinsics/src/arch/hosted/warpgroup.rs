@@ -22,7 +22,7 @@ pub(crate) fn show_panels<G: Tile>(tile: G) {
 fn products(sums: &mut Sums, a: u64, b: u64, line: impl Fn(u64) -> [f32; 8]) {
     let row_of = |panel: u64, row: u32| -> [f32; 64] {
         let lines: [[f32; 8]; 8] =
-            core::array::from_fn(|i| line(panel + u64::from(row) * 128 + u64::from(i as u32 ^ row % 8) * 16));
+            core::array::from_fn(|i| line(panel + u64::from(row) * 128 + u64::from(i as u32 ^ (row % 8)) * 16));
         core::array::from_fn(|k| lines[k / 8][k % 8])
     };
     let thread = crate::thread::index() % 128;
@@ -38,28 +38,23 @@ fn products(sums: &mut Sums, a: u64, b: u64, line: impl Fn(u64) -> [f32; 8]) {
     }
 }
 
-/// # Safety
-/// Both are shared addresses of panels, of 64 rows and of 256.
-#[track_caller]
-pub(crate) unsafe fn begin_products_bf16(sums: &mut Sums, a: u64, b: u64) {
-    // SAFETY: a line of one of them.
-    products(sums, a, b, |line| {
-        unsafe { load::<Bf16x8>(line, Space::Shared, Strength::Weak) }.f32()
-    });
-}
-
-/// # Safety
-/// As [`begin_products_bf16`].
-#[track_caller]
-pub(crate) unsafe fn begin_products_f16(sums: &mut Sums, a: u64, b: u64) {
-    // SAFETY: as above.
-    products(sums, a, b, |line| {
-        unsafe { load::<F16x8>(line, Space::Shared, Strength::Weak) }.f32()
-    });
+macro_rules! begin { ($($name:ident = $line:ident;)*) => { $(
+    /// # Safety
+    /// Both are shared addresses of panels, of 64 rows and of 256.
+    #[track_caller]
+    pub(crate) unsafe fn $name(sums: &mut Sums, a: u64, b: u64) {
+        products(sums, a, b, |line| {
+            // SAFETY: a line of one of them.
+            let line: $line = unsafe { load(line, Space::Shared, Strength::Weak) };
+            line.f32()
+        });
+    }
+)* } }
+begin! {
+    begin_products_bf16 = Bf16x8;
+    begin_products_f16 = F16x8;
 }
 
 pub(crate) fn wait_products<const N: u32>() {}
 
-pub(crate) fn end_products(sums: Sums) -> Sums {
-    sums
-}
+pub(crate) fn end_products(_: &mut Sums) {}

@@ -136,9 +136,8 @@ macro_rules! end { ($sums:ident; $($i:literal)*) => {
     }
 } }
 
-/// All products are done, and what this returns may be read.
+/// All products are done, and the sums may be read.
 #[inline(always)]
-pub(crate) fn end_products(mut sums: Sums) -> Sums {
+pub(crate) fn end_products(sums: &mut Sums) {
     of_sums!(end sums);
-    sums
 }

@@ -56,8 +56,9 @@ pub fn multiply<T: Halves>(a: Strip<T, ROWS>, b: Strip<T, COLUMNS>, lines: Share
         commit();
         k += 1;
     }
+    arch::end_products(&mut sums);
     Product {
-        sums: arch::end_products(sums),
+        sums,
         by: By::Warpgroups,
     }
 }
