@@ -3,14 +3,16 @@
 use crate::Check;
 use anyhow::ensure;
 use block_put::{put_by_blocks, put_staged};
+use gather_matmul::problem::{Blocks, Problem, Shape};
 use ring::ring;
 use shmem_host::{Pe, collective_launch};
 use simple_shift::simple_shift;
 
-pub(crate) const PROGRAMS: [(&str, &[u32], Check); 3] = [
+pub(crate) const PROGRAMS: [(&str, &[u32], Check); 4] = [
     ("examples/simple-shift", &[2, 3, 4, 1], shift),
     ("examples/ring", &[2, 3, 4, 1], rounds),
     ("examples/block-put", &[2, 3, 1], puts),
+    ("examples/gather-matmul", &[2], products),
 ];
 
 fn left(pe: &Pe) -> u32 {
@@ -72,4 +74,20 @@ fn puts(pe: &Pe) -> anyhow::Result<()> {
         pe.barrier_all()?;
     }
     Ok(())
+}
+
+/// One tile for each PE's rows, twice without a barrier between.
+fn products(pe: &Pe) -> anyhow::Result<()> {
+    let shape = Shape {
+        rows: 128,
+        n: 256,
+        k: 64,
+    };
+    let (problem, blocks) = (Problem::new(pe, shape)?, Blocks { grid: 2, movers: 1 });
+    problem.fill(0, false)?;
+    pe.barrier_all()?;
+    problem.gather_matmul(blocks)?;
+    problem.gather_matmul(blocks)?;
+    pe.barrier_all()?;
+    problem.check(0)
 }
