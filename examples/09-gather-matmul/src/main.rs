@@ -61,18 +61,20 @@ fn verify(pe: &Pe, shapes: &[(usize, usize, usize)], movers: Option<u32>) -> any
     Ok(())
 }
 
+/// m, n and k of the peer's program.
+const SHAPES: [(usize, usize, usize); 5] = [
+    (4096, 4096, 4096),
+    (8192, 8192, 8192),
+    (8192, 4096, 8192),
+    (8192, 1024, 8192),
+    (8192, 512, 8192),
+];
+
+type Launch<'a> = &'a dyn Fn() -> Result<(), shmem_host::Error>;
+
 /// Rows of m, n and k: all rows of A, columns of each PE's C.
 fn measure(pe: &Pe, simulated: bool, movers: Option<u32>) -> anyhow::Result<()> {
-    let shapes: &[(usize, usize, usize)] = match simulated {
-        true => &[(512, 256, 64)],
-        false => &[
-            (4096, 4096, 4096),
-            (8192, 8192, 8192),
-            (8192, 4096, 8192),
-            (8192, 1024, 8192),
-            (8192, 512, 8192),
-        ],
-    };
+    let shapes: &[(usize, usize, usize)] = if simulated { &[(512, 256, 64)] } else { &SHAPES };
     let (launches, date) = (if simulated { 1 } else { 10 }, time::OffsetDateTime::now_utc().date());
     if pe.id() == 0 {
         println!("example,shape,ours,peer,peer_name,unit,date");
@@ -88,7 +90,7 @@ fn measure(pe: &Pe, simulated: bool, movers: Option<u32>) -> anyhow::Result<()> 
         )?;
         let blocks = blocks(&problem, movers)?;
         problem.fill(0, true)?;
-        let kinds: [(&str, &dyn Fn() -> Result<(), shmem_host::Error>); 3] = [
+        let kinds: [(&str, Launch<'_>); 3] = [
             ("matmul", &|| problem.matmul(blocks)),
             ("gather", &|| problem.gather(blocks)),
             ("gather+matmul", &|| problem.gather_matmul(blocks)),
