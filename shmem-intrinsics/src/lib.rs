@@ -26,6 +26,7 @@
 //! | [`computed`](mod@computed), [`field`](mod@field), [`hint`] | sources computed on the way; fields of elements; cache hints | |
 //! | [`async_copy`] | copies into shared memory that go on meanwhile | CUDA `__pipeline_memcpy_async` |
 //! | [`bulk`] | put and get by bulk copies (TMA) through shared memory | `cp.async.bulk` |
+//! | [`matrix`] | products by the tensor cores, panels of matrices in shared memory | CUDA `mma.h` |
 //! | [`mbarrier`] | barriers in shared memory, arrived at and waited for apart | CUDA `cuda::barrier` |
 //! | [`print`](mod@print) | [`gpu_println!`] | CUDA `printf` |
 //! | [`math`], [`vector`], [`time`] | float functions, vectors and halves, clocks | CUDA |
@@ -74,6 +75,7 @@ pub mod hint;
 pub mod hook;
 mod kernel;
 pub mod math;
+pub mod matrix;
 pub mod mbarrier;
 pub mod membership;
 mod network;

@@ -73,6 +73,24 @@ pub fn write<const K: usize, T: Pod, G: Tile>(tile: G, dst: impl Run<T, G>, valu
     }
 }
 
+/// Calls `f` with 0, 1, .. N - 1, written out one after the other: N is at most 16. One thread's own.
+///
+/// Arrays stay in registers only where each index is a constant, that is where loops over them unroll. The compiler unrolls
+/// short ones by itself; take this for long ones. CUDA `#pragma unroll`.
+///
+/// ```
+/// use shmem::registers::unroll;
+/// let mut squares = [0; 6];
+/// unroll::<6>(|i| squares[i] = i * i);
+/// assert_eq!(squares, [0, 1, 4, 9, 16, 25]);
+/// ```
+#[inline(always)]
+pub fn unroll<const N: usize>(mut f: impl FnMut(usize)) {
+    const { assert!(N <= 16, "unroll calls up to 16 times: nest it for more") };
+    macro_rules! calls { ($($i:literal)*) => { $(if $i < N { f($i) })* } }
+    calls!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
+}
+
 /// The address of a member's first element, and the bytes from one to the next.
 #[inline(always)]
 #[track_caller]

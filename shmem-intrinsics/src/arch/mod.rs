@@ -18,6 +18,8 @@
 //! | `load_hint store_hint` | `.L1::` priorities | plain accesses |
 //! | `copy_async commit_async wait_async` | `cp.async` | `Machine::copy_async`, .. |
 //! | `bulk_..` | `cp.async.bulk`; the plain engine before sm_90 (`ptx/bulk.rs`) | `Machine::put`, `get`, .. |
+//! | `mma_.. ldmatrix..` | tensor cores, in one piece behind `activemask` | `Machine::exchange` |
+//! | `.._products` | `wgmma`; nothing but on sm_90a (`ptx/warpgroup.rs`) | loads, and the host's arithmetic |
 //! | `redux_* match_* shuffle_up shuffle_down` | convergent LLVM intrinsics | `Machine::exchange` |
 //! | `sqrt_f32 .. fast_* pack_* unpack_*` | one instruction each | the host's |
 //! | `pack_e4m3` | one instruction for two, from sm_90 on (`ptx/fp8.rs`) | the same in software |

@@ -27,6 +27,7 @@ pub mod grid;
 pub mod litmus;
 pub mod made_team;
 pub mod math;
+pub mod matrix;
 pub mod mbarrier;
 pub mod order;
 pub mod packet;

@@ -38,6 +38,7 @@ pub fn cases() -> Vec<Case> {
         crate::vector::CASES,
         crate::fp8::CASES,
         crate::math::CASES,
+        crate::matrix::CASES,
         crate::reduce::CASES,
         crate::registers::CASES,
         crate::print::CASES,

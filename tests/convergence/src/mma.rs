@@ -2,7 +2,9 @@
 //! nobody uses, right before it, keeps both in their place, and ptxas deletes it.
 
 pub(crate) use device::unguarded;
+use shmem::matrix::{self, Halves};
 use shmem::prelude::*;
+use shmem::vector::{Bf16x2, F16x2};
 
 #[cfg(target_arch = "nvptx64")]
 mod device {
@@ -133,6 +135,41 @@ pub fn two_ifs_asm(o: Global<u32>, x: u32, y: u32) {
         o.store(t, d[0].to_bits());
     }
 }
+
+/// The library's calls between two ifs on one condition: an intrinsic for bf16, `asm!` for f16.
+#[kernel(for<Bf16x2>, for<F16x2>)]
+pub fn library<T: Operand>(o: Global<u32>, x: u32) {
+    shared!(lines: [u128; 32]);
+    let t = thread::index();
+    let c = t < x;
+    if c {
+        o.store(t, 1);
+    }
+    let a: [T; 4] = matrix::ldmatrix(lines.cast(), t % 32);
+    let d = matrix::mma(a, [a[0], a[1]], [1.0; 4]);
+    if c {
+        store(o, t, d);
+    } else {
+        o.store(t, d[0].to_bits());
+    }
+}
+
+/// The product between an Option that is made and its match.
+#[kernel(for<Bf16x2>, for<F16x2>)]
+pub fn library_option<T: Operand>(o: Global<u32>, x: u32) {
+    let t = thread::index();
+    let v = if t < x { Some(o.load(t)) } else { None };
+    let a: [T; 4] = [x, t, 3, 4].map(shmem::bytemuck::cast);
+    let d = matrix::mma(a, [a[0], a[1]], [1.0; 4]);
+    if let Some(v) = v {
+        o.store(t + 64, v + d[0].to_bits());
+    }
+}
+
+/// For the instances.
+pub trait Operand: Halves {}
+impl Operand for Bf16x2 {}
+impl Operand for F16x2 {}
 
 #[inline(always)]
 fn store(o: Global<u32>, t: u32, d: [f32; 4]) {

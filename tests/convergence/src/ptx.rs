@@ -20,6 +20,8 @@ pub struct Counts {
     pub votes: usize,
     /// `mma.sync`
     pub products: usize,
+    /// `ldmatrix.sync`
+    pub matrices: usize,
 }
 
 impl Counts {
@@ -34,6 +36,7 @@ impl Counts {
                 "shfl" => counts.shuffles += 1,
                 "vote" => counts.votes += 1,
                 "mma" => counts.products += 1,
+                "ldmatrix" => counts.matrices += 1,
                 _ => {}
             }
         }

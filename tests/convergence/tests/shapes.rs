@@ -4,6 +4,7 @@
 mod common;
 
 use shmem::Kernel;
+use shmem::vector::{Bf16x2, F16x2};
 use shmem_convergence::flow::Flow;
 use shmem_convergence::ptx::{self, Counts};
 use shmem_convergence::{bare, mma, shapes};
@@ -61,6 +62,15 @@ fn products(products: usize) -> Counts {
     }
 }
 
+/// Products, each of matrices that are loaded together.
+fn loaded(products: usize) -> Counts {
+    Counts {
+        products,
+        matrices: products,
+        ..Counts::default()
+    }
+}
+
 #[test]
 fn the_ptx_has_what_the_source_has() {
     let all = [
@@ -88,6 +98,10 @@ fn the_ptx_has_what_the_source_has() {
         always::<mma::option_asm>(products(1)),
         always::<mma::two_ifs>(products(1)),
         always::<mma::two_ifs_asm>(products(1)),
+        always::<mma::library<Bf16x2>>(loaded(1)),
+        always::<mma::library<F16x2>>(loaded(1)),
+        always::<mma::library_option<Bf16x2>>(products(1)),
+        always::<mma::library_option<F16x2>>(products(1)),
     ];
     for (found, expected) in found(&all) {
         let Found { arch, counts, always } = found;

@@ -4,17 +4,19 @@ use crate::Check;
 use anyhow::ensure;
 use block_put::{put_by_blocks, put_staged};
 use fused_norm::Algorithm;
+use gather_matmul::problem::{Blocks, Problem, Shape};
 use ring::ring;
 use shmem_host::{Pe, collective_launch};
 use simple_shift::simple_shift;
 
-pub(crate) const PROGRAMS: [(&str, &[u32], Check); 6] = [
+pub(crate) const PROGRAMS: [(&str, &[u32], Check); 7] = [
     ("examples/simple-shift", &[2, 3, 4, 1], shift),
     ("examples/ring", &[2, 3, 4, 1], rounds),
     ("examples/block-put", &[2, 3, 1], puts),
     ("examples/moe", &[2, 3, 1], tokens),
     ("examples/halo-jacobi", &[2, 3, 1], rows),
     ("examples/fused-norm", &[2, 3, 4, 1], norms),
+    ("examples/gather-matmul", &[2], products),
 ];
 
 fn tokens(pe: &Pe) -> anyhow::Result<()> {
@@ -110,4 +112,20 @@ fn norms(pe: &Pe) -> anyhow::Result<()> {
 
 pub(crate) fn gups(pe: &Pe) -> anyhow::Result<()> {
     gups::check::check(pe, (2, 32), 32)
+}
+
+/// One tile for each PE's rows, twice without a barrier between.
+fn products(pe: &Pe) -> anyhow::Result<()> {
+    let shape = Shape {
+        rows: 128,
+        n: 256,
+        k: 64,
+    };
+    let (problem, blocks) = (Problem::new(pe, shape)?, Blocks { grid: 2, movers: 1 });
+    problem.fill(0, false)?;
+    pe.barrier_all()?;
+    problem.gather_matmul(blocks)?;
+    problem.gather_matmul(blocks)?;
+    pe.barrier_all()?;
+    problem.check(0)
 }

@@ -27,12 +27,14 @@ mod computed;
 mod fp8;
 mod hint;
 mod math;
+mod matrix;
 mod mbarrier;
 mod opaque;
 mod packet;
 mod reduce;
 mod time;
 mod vector;
+mod warpgroup;
 
 pub(crate) use async_copy::*;
 pub(crate) use bulk::*;
@@ -41,12 +43,14 @@ pub(crate) use computed::*;
 pub(crate) use fp8::*;
 pub(crate) use hint::*;
 pub(crate) use math::*;
+pub(crate) use matrix::*;
 pub(crate) use mbarrier::*;
 pub(crate) use opaque::*;
 pub(crate) use packet::*;
 pub(crate) use reduce::*;
 pub(crate) use time::*;
 pub(crate) use vector::*;
+pub(crate) use warpgroup::*;
 
 macro_rules! lane_fields { ($($name:ident = $field:ident;)*) => { $(
     #[track_caller]
@@ -95,7 +99,12 @@ pub(crate) fn sync_warp(mask: u32) {
 
 #[track_caller]
 fn exchange(mask: u32, value: u32) -> [u64; 32] {
-    current().machine.exchange(mask, value.into(), Location::caller())
+    exchange_wide(mask, value.into())
+}
+
+#[track_caller]
+fn exchange_wide(mask: u32, value: u64) -> [u64; 32] {
+    current().machine.exchange(mask, value, Location::caller())
 }
 
 #[track_caller]

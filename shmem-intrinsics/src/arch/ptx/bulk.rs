@@ -44,7 +44,7 @@ fn fence_proxies() {
 /// The same in shared memory alone, which costs next to nothing. All members call it, and then sync.
 #[inline(always)]
 #[track_caller]
-fn fence_shared<G: Tile>(tile: G) {
+pub(super) fn fence_shared<G: Tile>(tile: G) {
     // SAFETY: a fence.
     unsafe { asm!("fence.proxy.async.shared::cta; // shmem-before-90", options(nostack)) };
     tile.sync();

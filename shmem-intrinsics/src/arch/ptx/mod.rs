@@ -22,6 +22,8 @@
 //! | `print` | `vprintf` |
 //! | `timeline` | records of calls, where the build asks for them |
 //! | `reduce` | matches and reductions of lanes |
+//! | `matrix` | `mma`, `ldmatrix` |
+//! | `warpgroup` | `wgmma` |
 //! | `math vector fp8 time` | float functions, halves, numbers of 8 bits, clocks |
 
 /// `span!(tile, Put, pe, bytes)`: a record of the rest of the block, in builds that have records. The first is a tile, or
@@ -49,6 +51,7 @@ mod fault;
 mod fp8;
 mod hint;
 mod math;
+mod matrix;
 mod mbarrier;
 mod meet;
 mod memory;
@@ -63,6 +66,7 @@ mod time;
 #[cfg(shmem_timeline)]
 pub(crate) mod timeline;
 mod vector;
+mod warpgroup;
 
 pub(crate) use async_copy::*;
 pub(crate) use bulk::*;
@@ -73,6 +77,7 @@ pub(crate) use fault::fault;
 pub(crate) use fp8::*;
 pub(crate) use hint::*;
 pub(crate) use math::*;
+pub(crate) use matrix::*;
 pub(crate) use mbarrier::*;
 pub(crate) use meet::*;
 pub(crate) use memory::{load, store};
@@ -85,6 +90,7 @@ pub(crate) use reduce::*;
 pub(crate) use registers::*;
 pub(crate) use time::*;
 pub(crate) use vector::*;
+pub(crate) use warpgroup::*;
 
 /// Slices of Pod types compare through this; core leaves it to the target's C library, which a GPU has not.
 ///

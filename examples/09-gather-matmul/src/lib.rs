@@ -1,0 +1,171 @@
+//! All-gather and matrix multiplication in one kernel: C = A * B^T, where every PE has some rows of A, and a B and C of its own.
+#[cfg(not(target_arch = "nvptx64"))]
+pub mod problem;
+use shmem::bulk::Engine;
+use shmem::matrix::{Strip, block};
+use shmem::prelude::*;
+use shmem::scope::Gpu;
+use shmem::vector::Bf16x2;
+
+/// What a launch works on. Row-major; of each PE's rows, B's rows and k multiples of 128, 256 and 64.
+#[repr(C)]
+#[derive(Clone, Copy, KernelArg)]
+pub struct Job {
+    /// This PE's rows of A.
+    pub a: SymSlice<bf16>,
+    /// Every PE's rows, twice: launches use the halves by turns.
+    pub gathered: SymSlice<bf16>,
+    /// One for each PE and run of its rows, set to the launch's epoch when the run is here.
+    pub ready: SymSlice<SignalWord>,
+    /// Rows of k, as weights are stored.
+    pub b: Global<bf16>,
+    /// All PEs' rows, of as many columns as B has rows.
+    pub c: Global<bf16>,
+    /// [`WORK`] words that only these kernels write, zero before the first launch.
+    pub work: Global<u32>,
+    /// Columns of A and B.
+    pub k: u32,
+    /// Blocks that begin with sending this PE's rows, at least one.
+    pub movers: u32,
+}
+
+/// Words of [`Job::work`]: the next tile, blocks that are done, launches that communicated.
+pub const WORK: usize = 3;
+const NEXT: u32 = 0;
+const DONE: u32 = 1;
+const EPOCH: u32 = 2;
+
+/// A few blocks send this PE's rows, each run of them with a signal; then all blocks multiply, this PE's own rows first.
+#[kernel(collective, block = 256)]
+pub fn gather_matmul(_all: Collective, job: Job) {
+    let (epoch, me, n) = (job.epoch(), shmem::my_pe(), shmem::n_pes());
+    job.send(epoch);
+    job.tiles(n, |shard, run| {
+        let pe = (me + shard) % n;
+        if pe == me {
+            return (pe, job.rows(job.a, run));
+        }
+        // A peer that is ahead may have set the next epoch already, whose rows are in the other half.
+        shmem::wait_until(Block, job.ready.at(pe * job.runs() + run), ge(epoch));
+        (pe, job.rows(job.half(epoch).chunk(pe, job.a.len()), run))
+    });
+    job.finish(epoch);
+}
+
+/// The multiplication alone, of rows that all are in `a`.
+#[kernel(collective, block = 256)]
+pub fn matmul(_all: Collective, job: Job) {
+    // It waits for nobody, and so is none of the launches that the halves' rule counts.
+    let before = job.epoch() - 1;
+    job.tiles(1, |_, run| (0, job.rows(job.a, run)));
+    job.finish(before);
+}
+
+/// The communication alone.
+#[kernel(collective, block = 256)]
+pub fn gather(_all: Collective, job: Job) {
+    let (epoch, me, runs) = (job.epoch(), shmem::my_pe(), job.runs());
+    job.send(epoch);
+    for i in (Block.id()..shmem::n_pes() * runs).step_by(thread::grid_size() as usize) {
+        if i / runs != me {
+            shmem::wait_until(Block, job.ready.at(i), ge(epoch));
+        }
+    }
+    job.finish(epoch);
+}
+
+impl Job {
+    /// Runs of rows that each PE has: a tile's.
+    #[inline(always)]
+    fn runs(self) -> u32 {
+        (self.a.len() / u64::from(block::ROWS * self.k)) as u32
+    }
+
+    #[inline(always)]
+    fn rows(self, of: SymSlice<bf16>, run: u32) -> Strip<Bf16x2, { block::ROWS }> {
+        Strip::new(of.chunk(run, block::ROWS * self.k).cast(), self.k)
+    }
+
+    /// The half of the gathered rows that this launch uses. Who sends for the launch after the next one has received all
+    /// that this PE sends for the next, and so this PE is done with this one.
+    #[inline(always)]
+    fn half(self, epoch: u64) -> SymSlice<bf16> {
+        self.gathered.chunk(epoch % 2, self.gathered.len() / 2)
+    }
+
+    /// Numbers the launches, from 1.
+    #[inline(always)]
+    fn epoch(self) -> u64 {
+        let done = if Block.leader() {
+            self.work.word::<Gpu>(EPOCH).load()
+        } else {
+            0
+        };
+        Block.broadcast(u64::from(done) + 1)
+    }
+
+    /// The movers put this PE's rows, run by run, first to the PE that multiplies them first.
+    #[inline(always)]
+    fn send(self, epoch: u64) {
+        if Block.id() >= self.movers {
+            return;
+        }
+        let (me, n, runs) = (shmem::my_pe(), shmem::n_pes(), self.runs());
+        let dst = self.half(epoch).chunk(me, self.a.len());
+        let mut engine = Engine::new(Block, shmem::shared::dynamic::<u8>());
+        for i in (Block.id()..(n - 1) * runs).step_by(self.movers as usize) {
+            let (to, run) = ((me + n - 1 - i / runs) % n, i % runs);
+            let of = |all: SymSlice<bf16>| all.chunk(run, block::ROWS * self.k);
+            engine.put_signal(of(dst), of(self.a), self.ready.at(me * runs + run).set(epoch), to);
+        }
+    }
+
+    /// Multiplies tile after tile, each block whichever comes next, one shard after the other. `rows` says whose a shard is,
+    /// and returns a run of it once it is here.
+    #[inline(always)]
+    fn tiles(self, shards: u32, rows: impl Fn(u32, u32) -> (u32, Strip<Bf16x2, { block::ROWS }>)) {
+        let (runs, n) = (self.runs(), (self.b.len() / u64::from(self.k)) as u32);
+        let columns = n / block::COLUMNS;
+        loop {
+            let next = if Block.leader() {
+                self.work.word::<Gpu>(NEXT).fetch_add(1)
+            } else {
+                0
+            };
+            let tile = Block.broadcast(next.into()) as u32;
+            if tile >= shards * runs * columns {
+                return;
+            }
+            let (shard, tile) = (tile / (runs * columns), tile % (runs * columns));
+            let (run, column) = place(tile, runs, columns);
+            let (pe, a) = rows(shard, run);
+            let b = Strip::new(self.b.chunk(column, block::COLUMNS * self.k).cast(), self.k);
+            let c = self.c.chunk(pe * runs + run, block::ROWS * n).cast::<Bf16x2>();
+            block::multiply(a, b, shmem::shared::dynamic()).for_each(|row, at, pair| {
+                let at = column * (block::COLUMNS / 2) + at / 2;
+                c.chunk(row, n / 2).store(at, Bf16x2::from_f32(pair));
+            });
+        }
+    }
+
+    /// The block that is done last makes the words ready for the next launch.
+    #[inline(always)]
+    fn finish(self, epoch: u64) {
+        let word = |i: u32| self.work.word::<Gpu>(i);
+        if Block.leader() && word(DONE).fetch_add_acqrel(1) + 1 == thread::grid_size() {
+            word(NEXT).store(0);
+            word(DONE).store(0);
+            word(EPOCH).store(epoch as u32);
+        }
+    }
+}
+
+/// Run and column of a shard's i-th tile: some runs at a time, column by column, so that most of what the blocks read at one
+/// time is in the L2 cache.
+#[inline(always)]
+fn place(i: u32, runs: u32, columns: u32) -> (u32, u32) {
+    const GROUP: u32 = 16;
+    let (first, i) = (i / (GROUP * columns) * GROUP, i % (GROUP * columns));
+    let height = GROUP.min(runs - first);
+    (first + i % height, i / height)
+}
