@@ -144,15 +144,20 @@ impl<'a> Problem<'a> {
         let c = self.c.to_vec()?;
         // An odd step comes to all columns.
         let step = (c.len() * k).div_ceil(WORK) | 1;
-        let run = |matrix: u32, i: usize| (i * k..(i + 1) * k).map(move |i| f64::from(value(round, matrix, i)));
-        let columns: Vec<Vec<f64>> = (0..n).map(|i| run(B + self.pe.id(), i).collect()).collect();
-        let mut row = (usize::MAX, vec![]);
+        let run = |matrix: u32, i: usize| -> Vec<f64> {
+            let elements = i * k..(i + 1) * k;
+            elements.map(|i| f64::from(value(round, matrix, i))).collect()
+        };
+        let (mut row, mut columns) = ((usize::MAX, vec![]), vec![vec![]; n]);
         for i in (0..c.len()).step_by(step) {
             if row.0 != i / n {
-                row = (i / n, run(A, i / n).collect::<Vec<_>>());
+                row = (i / n, run(A, i / n));
             }
-            let products = row.1.iter().zip(&columns[i % n]).map(|(x, y)| x * y);
-            let expected: f64 = products.sum();
+            let column = &mut columns[i % n];
+            if column.is_empty() {
+                *column = run(B + self.pe.id(), i % n);
+            }
+            let expected: f64 = row.1.iter().zip(&*column).map(|(x, y)| x * y).sum();
             let (got, allowed) = (f64::from(c[i]), expected.abs() / 256.0 + k as f64 * 1e-6);
             ensure!(
                 (got - expected).abs() <= allowed,
