@@ -134,6 +134,7 @@ $L1: $L2:
 	// end inline asm
 	shfl.sync.idx.b32 	%r12, %r9, 3, 31, -1;
 	vote.sync.ballot.b32 	%r1, %p1, -1;
+	ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r1}, [%r2];
 	ret;
 
 }
@@ -147,6 +148,7 @@ $L1: $L2:
             shuffles: 1,
             votes: 1,
             products: 1,
+            matrices: 1,
         };
         assert_eq!(Counts::of(&one), counts);
         assert_eq!(Counts::of(body(PTX, "k$two").unwrap()), Counts::default());
