@@ -4,6 +4,10 @@ use crate::decode::Fence;
 use crate::state::{Progress, Qp, State};
 use crate::wire::{ANSWER, COMPLETE, FETCH, LAND, SEND};
 
+/// Packets of a queue pair that arrived and have not landed, at most: what a target has room for. Else the bytes of a sender
+/// that never stops would land later and later.
+const MOST_LANDINGS: usize = 32;
+
 impl Qp {
     pub(crate) fn reads_in_flight(&self) -> usize {
         let fetching = |p: &Progress| matches!(p, Progress::Reading { .. } | Progress::Answered);
@@ -48,7 +52,7 @@ impl Qp {
     /// What can happen next.
     pub(crate) fn options(&self) -> [bool; 5] {
         let mut options = [false; 5];
-        options[SEND] = self.may_send();
+        options[SEND] = self.landings.len() < MOST_LANDINGS && self.may_send();
         options[LAND] = !self.landings.is_empty();
         options[FETCH] = self.state != State::Error && self.to_fetch().is_some();
         options[ANSWER] = !self.answers.is_empty();

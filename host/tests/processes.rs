@@ -199,6 +199,7 @@ fn scenario(name: &str) -> Result<(), Error> {
                 pe.stream().barrier(pair.as_ref().unwrap_or(&row))?;
             }
         }),
+        "adapters" => World::from_env().map(drop),
         other => panic!("there is no scenario {other}"),
     }
 }
@@ -233,6 +234,7 @@ impl Job {
                 .env("SHMEM_BACKEND", "sim")
                 .env("SHMEM_HEAP", "32M")
                 .env("SHMEM_TIMEOUT", "20")
+                .env("SHMEM_PATH", if scenario == "adapters" { "mixed" } else { "auto" })
                 .env("SHMEM_JOIN_TIMEOUT", join_s.to_string())
                 .env("SHMEM_NPES", pes.to_string())
                 .env("SHMEM_RANK", rank.to_string())
@@ -335,6 +337,17 @@ fn a_hundred_worlds_and_a_thousand_teams_leave_nothing() {
 #[test]
 fn what_is_beyond_the_heap_is_refused_in_every_process() {
     all_fine("limit", 2, 1);
+}
+
+#[test]
+fn emulated_adapters_are_refused() {
+    for (status, text) in Job::start("adapters", 2, 1).wait(PROMPT) {
+        assert!(!status.success() && text.contains("RESULT Err("), "{text}");
+        assert!(
+            text.contains("Path { path: Mixed") || text.contains("one process emulates all adapters"),
+            "{text}"
+        );
+    }
 }
 
 #[test]

@@ -176,6 +176,19 @@ pub struct Transfer {
     pub signal: Option<SignalUpdate>,
 }
 
+/// A call that goes the network path.
+#[derive(Clone, Copy, Debug)]
+pub struct Reach {
+    /// `put`, ..
+    pub name: &'static str,
+    /// Whether this lane leads the call's tile.
+    pub leads: bool,
+    /// The other PE.
+    pub pe: u32,
+    /// Bytes that are moved.
+    pub bytes: u64,
+}
+
 /// A collective, as one member of the team calls it.
 #[derive(Clone, Copy, Debug)]
 pub struct CollectiveCall {
@@ -325,6 +338,9 @@ pub trait Machine {
     fn commit_async(&self);
     /// All but the newest `pending` groups are in place.
     fn wait_async(&self, pending: u32, at: At);
+    /// A call begins that goes the network path, on this lane; None: it returns. For timelines: what it does, the machine sees
+    /// as loads, stores and doorbells.
+    fn reach(&self, _call: Option<&Reach>, _at: At) {}
     /// Stores to a register of a network adapter.
     fn ring(&self, _register: u64, _value: u64, _at: At) {}
     /// Nanoseconds of simulated time.

@@ -11,7 +11,7 @@ use crate::sym::Sym;
 use crate::tile::Tile;
 use core::marker::PhantomData;
 
-/// A word that can be waited on: [`Signal`](crate::Signal), [`Counter`](crate::Counter), `Sym` of u32, i32,
+/// A word that can be waited on: [`Signal`](crate::Signal), [`Counter`], `Sym` of u32, i32,
 /// u64, i64, and [`Word`](crate::Word) of those.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be waited on",

@@ -99,6 +99,8 @@ pub(crate) struct Lane {
     pub(crate) watched: Cell<Option<(u64, u64, At)>>,
     /// The kind of call that it waits in, where it is one of a tile.
     pub(crate) call: Cell<&'static str>,
+    /// The track of a call that goes the network path, where a timeline shows it.
+    pub(crate) reaching: Cell<Option<usize>>,
     block: Cell<*const Block>,
     yielder: Cell<*const Yielder<Resume, ()>>,
     fiber: RefCell<Option<Fiber>>,
@@ -142,6 +144,7 @@ impl Lane {
             )),
             watched: Cell::new(None),
             call: Cell::new(SYNC),
+            reaching: Cell::new(None),
             block: Cell::new(ptr::null()),
             yielder: Cell::new(ptr::null()),
             fiber: RefCell::new(None),

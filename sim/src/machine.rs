@@ -11,7 +11,8 @@ use crate::queue::Paused;
 use crate::timeline::{Detail, Span};
 use shmem::fault::FaultKind;
 use shmem::hook::{
-    Access, At, Atomic, CollectiveCall, Group, Machine, Peer, Scope, SignalOp, SignalUpdate, Strength, Transfer, Watch,
+    Access, At, Atomic, CollectiveCall, Group, Machine, Peer, Reach, Scope, SignalOp, SignalUpdate, Strength, Transfer,
+    Watch,
 };
 use shmem::state::{FaultRecord, SystemArea};
 use std::ops::Range;
@@ -778,6 +779,20 @@ impl Machine for Lane {
         for (from, to) in self.copies.complete(pending) {
             let value = self.load(from, at);
             self.store(to, value, at);
+        }
+    }
+
+    fn reach(&self, call: Option<&Reach>, at: At) {
+        match call {
+            Some(call) => {
+                let span = self.reach_span(call.name, call.leads, call.pe, call.bytes, at);
+                self.reaching.set(span.keep());
+            }
+            None => {
+                if let (Some(track), Some(timeline)) = (self.reaching.take(), &self.world().timeline) {
+                    timeline.end(track);
+                }
+            }
         }
     }
 

@@ -131,6 +131,15 @@ pub(crate) struct Timeline {
 /// A slice that ends when this is dropped.
 pub(crate) struct Span<'a>(Option<(&'a Timeline, usize)>);
 
+impl Span<'_> {
+    /// Leaves the end to whoever calls `Timeline::end` with the track.
+    pub(crate) fn keep(self) -> Option<usize> {
+        let track = self.0.map(|(_, track)| track);
+        std::mem::forget(self);
+        track
+    }
+}
+
 impl Drop for Span<'_> {
     fn drop(&mut self) {
         if let Some((timeline, track)) = self.0 {
@@ -285,7 +294,7 @@ impl Timeline {
         events.end(track, self.clock.now_ns());
     }
 
-    fn end(&self, track: usize) {
+    pub(crate) fn end(&self, track: usize) {
         self.events.borrow_mut().end(track, self.clock.now_ns());
     }
 

@@ -164,6 +164,26 @@ fn indices_wrap_and_nothing_is_lost() {
     }
 }
 
+#[test]
+fn a_batch_of_any_length_is_told_to_the_adapter() {
+    // Among them ones whose last entry completes by itself, as it crosses a quarter of the queue.
+    for count in 1..=20u32 {
+        let ran = sim(2).queues(1, 16).seed(count.into()).run(|| {
+            let data = symmetric::<u32>(20);
+            if my_pe() == 0 {
+                let row = [7];
+                let batch = shmem::batch(Thread);
+                for i in 0..count {
+                    batch.put(data.chunk(i, 1), &row, 1);
+                }
+                batch.quiet();
+                assert_eq!(g(data.at(count - 1), 1), 7);
+            }
+        });
+        ran.unwrap_or_else(|failure| panic!("{count}: {failure}"));
+    }
+}
+
 /// Elements that one lane has for itself at each PE.
 const OWN: u32 = 24;
 

@@ -123,8 +123,10 @@ fn slices_nest_and_arrows_pair_over_every_path_and_many_seeds() {
             // Three PEs of two blocks: each block's, and each PE's kernel.
             assert_eq!(names["run"], 3 * 2 + 3);
             assert_eq!(names["put_signal"], 3 * 2);
+            // What adapters do is not shown, and what rings is.
+            let carried = if path == Path::Ibgda { "doorbell" } else { "put" };
             for name in [
-                "put",
+                carried,
                 "wait",
                 "p",
                 "fence",
@@ -136,7 +138,7 @@ fn slices_nest_and_arrows_pair_over_every_path_and_many_seeds() {
             ] {
                 assert!(names.contains_key(name), "{name} is missing in {names:?}");
             }
-            assert!(!kind(&events, "s").is_empty());
+            assert!(path == Path::Ibgda || !kind(&events, "s").is_empty());
         }
     }
 }

@@ -8,11 +8,6 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 /// The only space: addresses of this process.
 const HERE: Space = Space(0);
 
-/// An address of this process as a place.
-pub(super) fn place(address: u64) -> Place {
-    Place { space: HERE, address }
-}
-
 /// The heaps and the queues. Every access is checked against them and is made of atomics, as hosts look on.
 pub(super) struct AdapterMemory {
     heaps: Arc<Heaps>,
@@ -129,6 +124,10 @@ impl Memory for AdapterMemory {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn place(address: u64) -> Place {
+        Place { space: HERE, address }
+    }
 
     fn memory() -> (AdapterMemory, Arc<Heaps>) {
         let heaps = Arc::new(Heaps::new(2, 1 << 20).unwrap());

@@ -66,6 +66,7 @@ unsafe fn access<T: AtomicAdd>(target: Target, order: Order, op: AtomicOp, value
                 AtomicOp::Xor => network::Op::Xor,
                 _ => network::Op::Add,
             };
+            let _reach = super::Reach::begin("atomic", true, to, bytes.into());
             return network::access(op, (offset, to), values[0], values[1], fetches);
         }
         Target::At { offset, to } => machine.atomic_at(

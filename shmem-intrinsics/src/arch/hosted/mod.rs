@@ -190,6 +190,7 @@ pub(crate) unsafe fn store<T: Pod>(address: u64, value: T, space: Space, strengt
 pub(crate) unsafe fn store_remote<T: Pod>(offset: u64, value: T, to: Peer) {
     const { crate::slice::assert_element::<T>() };
     if network::carries(to.pe) {
+        let _reach = Reach::begin("p", true, to, size_of::<T>() as u64);
         // SAFETY: the caller's promise.
         return unsafe { network::store(offset, value, to) };
     }
@@ -208,6 +209,7 @@ pub(crate) unsafe fn store_remote<T: Pod>(offset: u64, value: T, to: Peer) {
 pub(crate) unsafe fn load_remote<T: Pod>(offset: u64, from: Peer) -> T {
     const { crate::slice::assert_element::<T>() };
     if network::carries(from.pe) {
+        let _reach = Reach::begin("g", true, from, size_of::<T>() as u64);
         // SAFETY: the caller's promise.
         return unsafe { network::load(offset, from) };
     }
@@ -246,6 +248,8 @@ fn transfer<G: Tile>(tile: G, remote: u64, local: Span, extent: Extent, peer: Pe
 #[track_caller]
 pub(crate) fn put<G: Tile>(tile: G, dst: u64, src: Span, extent: Extent, to: Peer, blocking: bool) {
     if network::carries(to.pe) {
+        let name = if blocking { "put" } else { "put_nbi" };
+        let _reach = Reach::begin(name, tile.leader(), to, extent.bytes);
         return network::put(tile, dst, src, extent, to, blocking);
     }
     let transfer = Transfer {
@@ -258,6 +262,8 @@ pub(crate) fn put<G: Tile>(tile: G, dst: u64, src: Span, extent: Extent, to: Pee
 #[track_caller]
 pub(crate) fn get<G: Tile>(tile: G, dst: Span, src: u64, extent: Extent, from: Peer, blocking: bool) {
     if network::carries(from.pe) {
+        let name = if blocking { "get" } else { "get_nbi" };
+        let _reach = Reach::begin(name, tile.leader(), from, extent.bytes);
         return network::get(tile, dst, src, extent, from, blocking);
     }
     let transfer = Transfer {
@@ -286,6 +292,7 @@ pub(crate) fn put_signal<G: Tile, A: Action>(
     blocking: bool,
 ) {
     if network::carries(to.pe) {
+        let _reach = Reach::begin("put_signal", tile.leader(), to, extent.bytes);
         return network::put_signal(tile, dst, src, extent, action, to, blocking);
     }
     let transfer = Transfer {
@@ -298,6 +305,7 @@ pub(crate) fn put_signal<G: Tile, A: Action>(
 #[track_caller]
 pub(crate) fn signal<A: Action>(action: A, to: Peer) {
     if network::carries(to.pe) {
+        let _reach = Reach::begin("signal", true, to, 8);
         return network::signal(action, to);
     }
     current()
@@ -308,6 +316,7 @@ pub(crate) fn signal<A: Action>(action: A, to: Peer) {
 #[track_caller]
 pub(crate) fn signal_relaxed<A: Action>(action: A, to: Peer) {
     if network::carries(to.pe) {
+        let _reach = Reach::begin("signal", true, to, 8);
         return network::signal(action, to);
     }
     current()
@@ -354,6 +363,30 @@ pub(crate) fn quiet_visible<G: Tile>(tile: G, ctx: u32) {
         pe += tile.size();
     }
     tile.sync();
+}
+
+/// A call that the network carries, from here until it returns.
+struct Reach;
+
+impl Reach {
+    #[track_caller]
+    fn begin(name: &'static str, leads: bool, peer: Peer, bytes: u64) -> Self {
+        let call = hook::Reach {
+            name,
+            leads,
+            pe: peer.pe,
+            bytes,
+        };
+        current().machine.reach(Some(&call), Location::caller());
+        Self
+    }
+}
+
+impl Drop for Reach {
+    #[track_caller]
+    fn drop(&mut self) {
+        current().machine.reach(None, Location::caller());
+    }
 }
 
 /// What the network carries of the context is acknowledged; VISIBLE: and in memory.

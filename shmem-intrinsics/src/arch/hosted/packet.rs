@@ -12,6 +12,7 @@ use core::panic::Location;
 #[track_caller]
 pub(crate) unsafe fn store_packet(offset: u64, word: u64, to: Peer) {
     if network::carries(to.pe) {
+        let _reach = super::Reach::begin("packet", true, to, 8);
         // SAFETY: the caller's promise.
         return unsafe { network::store(offset, word, to) };
     }
@@ -49,6 +50,7 @@ pub(crate) unsafe fn load_packet_pair(address: u64) -> [u64; 2] {
 #[track_caller]
 pub(crate) unsafe fn store_packet_whole(offset: u64, words: [u64; 2], to: Peer) {
     if network::carries(to.pe) {
+        let _reach = super::Reach::begin("packet", true, to, 16);
         // SAFETY: the caller's promise.
         return unsafe { network::store(offset, U64x2(words), to) };
     }
