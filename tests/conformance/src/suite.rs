@@ -116,12 +116,13 @@ pub fn simulated(pes: u32) {
     simulated_in(&simulator(pes), pes);
 }
 
-/// As [`simulated`], over another path.
+/// As [`simulated`], over another path; with short queues for few contexts, which are made sooner.
 ///
 /// # Panics
 /// Where a case fails.
 pub fn simulated_over(path: Path, pes: u32) {
-    simulated_in(&simulator(pes).path(path), pes);
+    let builder = simulator(pes).path(path).queue_contexts(2).queue_blocks(32);
+    simulated_in(&builder, pes);
 }
 
 fn simulated_in(builder: &Builder, pes: u32) {

@@ -43,9 +43,9 @@ fn three_pes_over_adapters() {
     suite::take_little();
     suite::simulated_over(Path::Ibgda, 3);
 }
-/// Two nodes of four PEs.
+/// Two nodes of two PEs; `tests/seeds` has two of four.
 #[test]
-fn eight_pes_of_two_nodes() {
+fn four_pes_of_two_nodes() {
     suite::take_little();
-    suite::simulated_over(Path::Mixed, 8);
+    suite::simulated_over(Path::Mixed, 4);
 }
