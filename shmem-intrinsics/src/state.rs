@@ -46,7 +46,7 @@ const fn fnv(mut h: u64, bytes: &[u8]) -> u64 {
 mod network;
 mod team_block;
 
-pub use network::{LANDING, MIN_QUEUE_LOG2, NetworkState, SendQueue};
+pub use network::{COMPLETION, LANDING, MIN_QUEUE_LOG2, NetworkState, SendQueue};
 pub use team_block::{MAX_TEAMS, TeamBlock};
 
 laid_out! {

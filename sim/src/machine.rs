@@ -723,6 +723,8 @@ impl Machine for Lane {
             self.leave();
         }
         self.meet_error(None, at);
+        let adapters = self.world().adapters.as_ref();
+        let watch = &adapters.map_or(*watch, |adapters| adapters.watched(*watch));
         self.wait.set(Wait::Memory(*watch));
         self.at.set(Some(at));
         let block = self.block();

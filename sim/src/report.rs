@@ -169,6 +169,10 @@ impl<'a> Report<'a> {
         if watch.address == 0 {
             return "a condition of its own".to_owned();
         }
+        let adapters = self.world.adapters.as_ref();
+        if let Some(text) = adapters.and_then(|adapters| adapters.describe(watch.address)) {
+            return text;
+        }
         let place = self.world.memory.heaps.place(watch.address);
         if let Some((of, offset)) = place
             && let Some(barrier) = self.barrier(of, offset)

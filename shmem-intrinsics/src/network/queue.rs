@@ -12,7 +12,7 @@
 use crate::arch::{self, Order, Place, Space, Strength, Target};
 use crate::context::number_of;
 use crate::fault::{FaultKind, fault};
-use crate::state::{LANDING, NetworkState, SendQueue};
+use crate::state::{COMPLETION, LANDING, NetworkState, SendQueue};
 use crate::team::Peer;
 use crate::vector::U64x2;
 use core::mem::offset_of;
@@ -102,8 +102,8 @@ fn set(word: Target, value: u64, order: Order) {
 
 #[inline(always)]
 #[track_caller]
-fn wait_for(ready: impl FnMut() -> bool) {
-    arch::spin(&arch::watch(0, 0, "", 0), ready);
+fn wait_for(word: u64, bytes: usize, ready: impl FnMut() -> bool) {
+    arch::spin(&arch::watch(word, bytes, "", 0), ready);
 }
 
 #[derive(Clone, Copy)]
@@ -196,7 +196,7 @@ impl Queue {
         };
         let (end, size) = (first + blocks, u64::from(self.size().count()));
         if end - get(self.done(), Order::Acquire) > size {
-            wait_for(|| {
+            wait_for(self.at, COMPLETION, || {
                 // What others have deferred takes room until the adapter is told of it.
                 self.ring_if_behind();
                 end - self.look() <= size
@@ -274,7 +274,10 @@ impl Queue {
     pub(super) fn publish_all(self, first: u64, last: Written) {
         arch::atomic::fence(Place::System);
         if !self.alone {
-            wait_for(|| Written(get(self.written(), Order::Acquire)).ends_at(first));
+            let word = self.at + offset_of!(SendQueue, written) as u64;
+            wait_for(word, size_of::<u64>(), || {
+                Written(get(self.written(), Order::Acquire)).ends_at(first)
+            });
         }
         set(self.written(), last.0, Order::Release);
         if !self.deferred {
@@ -391,7 +394,7 @@ impl Queue {
         if self.deferred {
             self.ring();
         }
-        wait_for(|| self.look() > first);
+        wait_for(self.at, COMPLETION, || self.look() > first);
     }
 
     /// The last entry that was published.
@@ -441,14 +444,19 @@ impl Queue {
         let (first, post) = self.begin(N, true);
         let slot = u64::from(self.size().slot(Index::of(first)));
         let taken: u64 = constant!(self.at, SendQueue.taken);
+        let word = taken + 4 * slot;
         let taken = Target::Here {
-            address: taken + 4 * slot,
+            address: word,
             place: Place::Gpu,
         };
         if !self.alone {
             // Whoever had the slot before may not have read its answer yet.
             // SAFETY: the landing's word.
-            wait_for(|| unsafe { arch::atomic::compare_swap(taken, 0u32, 1, Order::Acquire) } == 0);
+            wait_for(
+                word,
+                size_of::<u32>(),
+                || unsafe { arch::atomic::compare_swap(taken, 0u32, 1, Order::Acquire) } == 0,
+            );
         }
         let units = build(post, self.landing(slot));
         let mut i = 0;

@@ -7,6 +7,8 @@ use super::fnv;
 
 /// Bytes that the answer of one entry may have: a landing.
 pub const LANDING: u64 = 64;
+/// Bytes of the word that a lane watches which waits for a completion: the address is that of the [`SendQueue`].
+pub const COMPLETION: usize = 0;
 /// Log2 of the fewest blocks of 64 bytes that a send queue may have.
 pub const MIN_QUEUE_LOG2: u32 = 4;
 

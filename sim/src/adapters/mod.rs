@@ -22,8 +22,8 @@ use crate::rng::{Rng, below};
 use memory::AdapterMemory;
 use rustc_hash::FxHashMap;
 use setup::{Made, Wanted};
-use shmem::hook::At;
-use shmem::state::{NetworkState, SendQueue};
+use shmem::hook::{At, Watch};
+use shmem::state::{COMPLETION, NetworkState, SendQueue};
 use shmem_hca::{Fabric, Violation};
 use shmem_ibgda::emulated::register_at;
 use shmem_ibgda::{Emulated, Endpoint, Link};
@@ -32,6 +32,10 @@ use std::fmt::Write as _;
 use std::mem::offset_of;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
+/// Bytes of a block, and of a completion.
+const BLOCK: u64 = 64;
+/// Where the word of a completion is that adapters write last.
+const COMPLETION_TAIL: u64 = 60;
 /// Label of the random sequence of steps.
 const STEPS: u64 = 5;
 /// Packets lost, in a million, in the worlds that lose any: eight losses in a row, which end a queue pair, don't happen.
@@ -176,14 +180,38 @@ impl Adapters {
 
     /// Whether a store of a PE's lane is one of those that are lost.
     pub(crate) fn loses(&self, pe: u32, address: u64) -> bool {
-        let start = self.memory.start() as u64;
-        if self.lost.is_empty() || !(start..start + self.memory.bytes() as u64).contains(&address) {
+        if self.lost.is_empty() || !self.has(address) {
             return false;
         }
         let mut stores = self.stores.borrow_mut();
         let number = stores.entry(pe).or_default();
         *number += 1;
         self.lost.contains(&(pe, *number))
+    }
+
+    /// The word that decides, where a lane waits for a completion: what adapters write last of it.
+    pub(crate) fn watched(&self, watch: Watch) -> Watch {
+        if watch.bytes as usize != COMPLETION || !self.has(watch.address) {
+            return watch;
+        }
+        // SAFETY: the address is that of a queue, which `setup` has made in memory that `self` keeps.
+        let completion = unsafe { &*(watch.address as *const SendQueue) }.completion;
+        Watch {
+            address: completion + COMPLETION_TAIL,
+            bytes: 4,
+            ..watch
+        }
+    }
+
+    /// Whether an address lies in the memory of queues.
+    fn has(&self, address: u64) -> bool {
+        let start = self.memory.start() as u64;
+        (start..start + self.memory.bytes() as u64).contains(&address)
+    }
+
+    /// What a word is that a lane waits for, if it is one of the queues.
+    pub(crate) fn describe(&self, address: u64) -> Option<String> {
+        self.has(address).then(|| "its PE's network adapter".to_owned())
     }
 
     /// What kernels have written and not rung for, for reports.

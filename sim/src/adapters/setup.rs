@@ -1,5 +1,6 @@
 //! Makes the adapters of a world by the set-up that hosts with real ones run, and the tables that kernels read.
 
+use super::BLOCK;
 use super::memory::AdapterMemory;
 use crate::config::SimError;
 use crate::memory::{Heaps, Mapping};
@@ -9,8 +10,6 @@ use shmem_ibgda::memory::MemoryError;
 use shmem_ibgda::{Blob, Emulated, Endpoint, IbgdaError, Link, Memory, QueueParts, Region, Request, Settings};
 use std::sync::{Arc, Mutex};
 
-/// Bytes of a block of a send queue.
-const BLOCK: u64 = 64;
 /// What the set-up gives each queue's ring and completion, at least.
 const PAGE: u64 = 4096;
 /// Memory that the queues of a world may take: much of it is written when they are made.
