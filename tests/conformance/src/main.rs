@@ -1,4 +1,5 @@
-//! Runs the suite on whatever `SHMEM_BACKEND` and `SHMEM_NPES` say, GPUs first.
+//! Runs the suite on whatever `SHMEM_BACKEND` and `SHMEM_NPES` say, GPUs first: all of it, or what has one of the arguments in
+//! its name.
 use conformance::suite;
 use shmem_host::{Backend, World};
 
@@ -13,7 +14,8 @@ fn main() -> anyhow::Result<()> {
     drop(world);
     conformance::refused::worlds(backend)?;
     println!("ok refused: worlds that can't be made");
-    let passed = suite::run(|| Ok(World::from_env()?), true)?;
+    let names: Vec<_> = std::env::args().skip(1).collect();
+    let passed = suite::run_named(|| Ok(World::from_env()?), true, &names)?;
     println!("{passed} passed, 0 failed");
     Ok(())
 }
