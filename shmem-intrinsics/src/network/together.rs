@@ -152,5 +152,7 @@ impl Group {
         if self.leads {
             self.queue.publish_all(first, last);
         }
+        // They stay together: else those that don't wait come to the next call ahead of their leader, and soon each alone.
+        arch::sync_warp(self.lanes);
     }
 }
