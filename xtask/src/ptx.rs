@@ -30,14 +30,26 @@ pub(crate) fn check(full: bool) -> anyhow::Result<()> {
     let (mut jobs, mut done) = (vec![], 0);
     for (package, images) in &files {
         for target in TARGETS {
-            let fits = |((arch, network), _): &(&Kind, _)| *arch <= target && (full || !network);
+            let fits = |(kind, _): &(&Kind, _)| {
+                let reaches = if kind.alone {
+                    kind.arch == target
+                } else {
+                    kind.arch <= target
+                };
+                reaches && (full || !kind.network)
+            };
             let mut fitting: Vec<_> = images.iter().filter(fits).collect();
             if !full {
                 // The highest.
                 fitting = fitting.pop().into_iter().collect();
             }
-            for ((arch, _), (modified, file)) in fitting {
-                if *arch == target && is_assembled(*arch, *modified, file)? {
+            for (kind, (modified, file)) in fitting {
+                let target = if kind.alone {
+                    format!("{target}a")
+                } else {
+                    target.to_string()
+                };
+                if kind.arch.to_string() == target && is_assembled(kind.arch, *modified, file)? {
                     done += 1;
                 } else {
                     jobs.push((file.metadata()?.len(), package, target, file));
@@ -101,8 +113,15 @@ fn is_assembled(arch: u32, modified: SystemTime, file: &Path) -> anyhow::Result<
     Ok(false)
 }
 
-/// An architecture, and whether the image drives network adapters.
-type Kind = (u32, bool);
+/// What an image is for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Kind {
+    arch: u32,
+    /// That architecture and no later one: `sm_90a`.
+    alone: bool,
+    /// It drives network adapters.
+    network: bool,
+}
 /// When it was written, and where it is.
 type Images = BTreeMap<Kind, (SystemTime, PathBuf)>;
 
@@ -132,12 +151,14 @@ fn newest(build: &Path) -> anyhow::Result<BTreeMap<String, Images>> {
             if network && !listed.contains(&text) {
                 continue;
             }
+            let alone = arch.ends_with('a');
             let Ok(arch) = arch.trim_end_matches('a').parse() else {
                 continue;
             };
+            let kind = Kind { arch, alone, network };
             let modified = file.metadata()?.modified()?;
             let images = newest.entry(name.clone()).or_default();
-            let entry = images.entry((arch, network)).or_insert((modified, file.clone()));
+            let entry = images.entry(kind).or_insert((modified, file.clone()));
             if entry.0 < modified {
                 *entry = (modified, file);
             }
