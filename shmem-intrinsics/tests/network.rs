@@ -86,13 +86,7 @@ fn queue(fabric: &mut Fabric<Here>, adapter: Adapter, domain: Domain, page: (Pag
         landing_key,
         number: qp.number(),
         log2: LOG2,
-        reserved: [0; 15],
-        next: 0,
-        written: 0,
-        rung: 0,
-        done: 0,
-        ringing: 0,
-        rest: [0; 23],
+        ..SendQueue::UNUSED
     };
     (qp, queue)
 }

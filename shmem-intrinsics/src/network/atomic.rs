@@ -20,7 +20,7 @@ use crate::team::Peer;
 use crate::vector::U64x2;
 use crate::{Bf16x2, F16x2};
 use shmem_mlx5::entry::{self, Masked};
-use shmem_mlx5::{Local, Post, Remote, Unit};
+use shmem_mlx5::{Local, Post, Unit};
 
 /// What is done to the word.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -62,11 +62,11 @@ fn of_bits<T: AtomicAdd>(bits: u64) -> T {
 #[track_caller]
 fn integer(op: Op, four: bool, at: (u64, Peer), value: u64, expected: u64, wanted: bool) -> u64 {
     let (offset, to) = at;
-    let (queue, place) = (Queue::of(to), remote(to.pe, offset));
     if op == Op::Fetch {
         let U64x2([word, _]) = load_words(offset, if four { 4 } else { 8 }, to);
         return if four { word & 0xffff_ffff } else { word };
     }
+    let (queue, place) = (Queue::of(to), remote(to.pe, offset));
     // Masks: compare nothing, replace these bits.
     let (swap, mask) = match op {
         Op::And => (0, !value),
@@ -89,45 +89,36 @@ fn integer(op: Op, four: bool, at: (u64, Peer), value: u64, expected: u64, wante
         };
         let field = if op == Op::Xor { !0 } else { 0 };
         return match op {
-            Op::Add | Op::Xor => four_units(queue, wanted, true, |post, old| {
+            Op::Add | Op::Xor => send(queue, wanted, true, |post, old| {
                 entry::masked_fetch_add32(post, place, value as u32, field, old)
             }),
-            _ => four_units(queue, wanted, true, |post, old| {
+            _ => send(queue, wanted, true, |post, old| {
                 entry::masked_compare_swap32(post, place, masked, old)
             }),
         };
     }
     match op {
-        Op::Add => four_units(queue, wanted, false, |post, old| {
+        Op::Add => send(queue, wanted, false, |post, old| {
             entry::fetch_add(post, place, value, old)
         }),
-        Op::Xor => four_units(queue, wanted, false, |post, old| {
+        Op::Xor => send(queue, wanted, false, |post, old| {
             entry::masked_fetch_add64(post, place, value, !0, old)
         }),
-        Op::CompareSwap => four_units(queue, wanted, false, |post, old| {
+        Op::CompareSwap => send(queue, wanted, false, |post, old| {
             entry::compare_swap(post, place, expected, value, old)
         }),
-        _ => five_units(queue, wanted, place, masked),
+        _ => send(queue, wanted, false, |post, old| {
+            entry::masked_compare_swap64(post, place, masked, old)
+        }),
     }
 }
 
+/// Posts it; what was there, where that is wanted.
 #[inline(always)]
 #[track_caller]
-fn four_units(queue: Queue, wanted: bool, four: bool, build: impl FnOnce(Post, Local) -> [Unit; 4]) -> u64 {
+fn send<const N: usize>(queue: Queue, wanted: bool, four: bool, build: impl FnOnce(Post, Local) -> [Unit; N]) -> u64 {
     if wanted {
         queue.ask(build, |landing| old(landing, four))
-    } else {
-        queue.post(false, |post| build(post, queue.nowhere()));
-        0
-    }
-}
-
-#[inline(always)]
-#[track_caller]
-fn five_units(queue: Queue, wanted: bool, place: Remote, masked: Masked<u64>) -> u64 {
-    let build = |post, old| entry::masked_compare_swap64(post, place, masked, old);
-    if wanted {
-        queue.ask(build, |landing| old(landing, false))
     } else {
         queue.post(false, |post| build(post, queue.nowhere()));
         0

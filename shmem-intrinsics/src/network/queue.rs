@@ -210,14 +210,20 @@ impl Queue {
     #[track_caller]
     pub(super) fn post<const N: usize>(self, wanted: bool, build: impl FnOnce(Post) -> [Unit; N]) -> u64 {
         let (first, post) = self.begin(N, wanted);
-        let units = build(post);
+        self.submit(first, post, build(post));
+        first
+    }
+
+    /// Writes and publishes the entry that begins at `first`.
+    #[inline(always)]
+    #[track_caller]
+    fn submit<const N: usize>(self, first: u64, post: Post, units: [Unit; N]) {
         let mut i = 0;
         while i < N {
             self.write(first, i, units[i]);
             i += 1;
         }
         self.publish(first, post, units[0]);
-        first
     }
 
     /// Slots for an entry of so many units, and what it says of itself.
@@ -458,13 +464,7 @@ impl Queue {
                 || unsafe { arch::atomic::compare_swap(taken, 0u32, 1, Order::Acquire) } == 0,
             );
         }
-        let units = build(post, self.landing(slot));
-        let mut i = 0;
-        while i < N {
-            self.write(first, i, units[i]);
-            i += 1;
-        }
-        self.publish(first, post, units[0]);
+        self.submit(first, post, build(post, self.landing(slot)));
         self.wait(first);
         let landing: u64 = constant!(self.at, SendQueue.landing);
         let answer = take(landing + slot * LANDING);

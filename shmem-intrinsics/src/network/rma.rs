@@ -102,23 +102,30 @@ pub(crate) fn put<G: Tile>(tile: G, dst: u64, src: Span, extent: Extent, to: Pee
             at += u64::from(tile.size()) * u64::from(INLINE);
         }
     } else if tile.leader() {
-        put_pieces(dst, src.address - arch::heap_base(), extent.bytes, to, blocking);
+        pieces::<true>(dst, src.address - arch::heap_base(), extent.bytes, to, blocking);
     }
     if blocking {
         tile.sync();
     }
 }
 
+/// Moves what lies at `here` of this PE's heap and at `there` of the other's; PUT: from here to there.
 #[inline(never)]
 #[track_caller]
-fn put_pieces(dst: u64, src: u64, bytes: u64, to: Peer, wait: bool) {
-    let queue = Queue::of(to);
+fn pieces<const PUT: bool>(there: u64, here: u64, bytes: u64, peer: Peer, wait: bool) {
+    let queue = Queue::of(peer);
     let mut at = 0;
     while at < bytes {
-        let (there, here, length) = piece(to.pe, dst + at, src + at, bytes - at);
+        let (remote, local, length) = piece(peer.pe, there + at, here + at, bytes - at);
         at += u64::from(length.get());
         let last = wait && at >= bytes;
-        let first = queue.post(last, |post| entry::write(post, there, here, length));
+        let first = queue.post(last, |post| {
+            if PUT {
+                entry::write(post, remote, local, length)
+            } else {
+                entry::read(post, remote, local, length)
+            }
+        });
         if last {
             queue.wait(first);
         }
@@ -213,7 +220,7 @@ fn apply<A: Action>(action: A, to: Peer, wait: bool) {
 pub(crate) fn get<G: Tile>(tile: G, dst: Span, src: u64, extent: Extent, from: Peer, blocking: bool) {
     if dst.space == Space::Symmetric {
         if tile.leader() {
-            get_pieces(dst.address - arch::heap_base(), src, extent.bytes, from, blocking);
+            pieces::<false>(src, dst.address - arch::heap_base(), extent.bytes, from, blocking);
         }
     } else {
         let mut at = u64::from(tile.rank()) * LANDING;
@@ -229,22 +236,6 @@ pub(crate) fn get<G: Tile>(tile: G, dst: Span, src: u64, extent: Extent, from: P
     }
     if blocking {
         tile.sync();
-    }
-}
-
-#[inline(never)]
-#[track_caller]
-fn get_pieces(dst: u64, src: u64, bytes: u64, from: Peer, wait: bool) {
-    let queue = Queue::of(from);
-    let mut at = 0;
-    while at < bytes {
-        let (there, here, length) = piece(from.pe, src + at, dst + at, bytes - at);
-        at += u64::from(length.get());
-        let last = wait && at >= bytes;
-        let first = queue.post(last, |post| entry::read(post, there, here, length));
-        if last {
-            queue.wait(first);
-        }
     }
 }
 

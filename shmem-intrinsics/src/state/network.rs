@@ -68,6 +68,29 @@ laid_out! {
     }
 }
 
+impl SendQueue {
+    /// Nothing was posted yet, and its places are not filled in.
+    pub const UNUSED: Self = Self {
+        ring: 0,
+        record: 0,
+        register: 0,
+        completion: 0,
+        landing: 0,
+        landing_at: 0,
+        taken: 0,
+        landing_key: 0,
+        number: 0,
+        log2: 0,
+        reserved: [0; 15],
+        next: 0,
+        written: 0,
+        rung: 0,
+        done: 0,
+        ringing: 0,
+        rest: [0; 23],
+    };
+}
+
 impl NetworkState {
     pub(super) const LAYOUT: u64 = fnv(Self::HASH, &SendQueue::HASH.to_le_bytes());
 }

@@ -172,8 +172,7 @@ fn tables(
             landing_key: parts.landing_key,
             number: parts.number,
             log2: parts.log2,
-            // SAFETY: plain numbers.
-            ..unsafe { std::mem::zeroed() }
+            ..SendQueue::UNUSED
         };
         // SAFETY: inside the mapping, aligned as it was taken, and nobody else knows of it yet.
         unsafe { ((table + index * row) as *mut SendQueue).write(queue) };

@@ -122,13 +122,7 @@ fn contents(base: u64, contexts: u32, queues: &[QueueParts], keys: &Keys, places
             landing_key: parts.landing_key,
             number: parts.number,
             log2: parts.log2,
-            reserved: [0; 15],
-            next: 0,
-            written: 0,
-            rung: 0,
-            done: 0,
-            ringing: 0,
-            rest: [0; 23],
+            ..SendQueue::UNUSED
         };
         put(&mut bytes, places.queues + i * size_of::<SendQueue>(), &queue);
         taken += taken_bytes(parts) as u64;
