@@ -29,7 +29,8 @@ pub struct Config {
     pub seed: u64,
     /// Bytes of each PE's symmetric heap. Address space only: pages cost memory once they are written.
     pub heap_bytes: u64,
-    /// How long a kernel may run, and how long it may be kept waiting for a host thread; None for ever.
+    /// How long a kernel may run, in processor time, so that a busy machine fails nothing; and how long it may be kept waiting
+    /// for a host thread or another process, by the clock. None for ever.
     pub time_limit: Option<Duration>,
     /// Whether the order of accesses is checked: a kernel that lacks a fence fails with [`Failure::Bug`](crate::Failure).
     pub check: bool,

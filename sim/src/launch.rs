@@ -16,12 +16,13 @@ use crate::queue::Queue;
 use crate::report::numbers;
 use crate::rng::Rng;
 use crate::world::World;
+use rustix::time::{ClockId, clock_gettime};
 use shmem::hook;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Lanes of one plain launch that are resident at once; a collective one has all of them.
 pub(crate) const RESIDENT_LANES: u32 = 16 << 10;
@@ -77,6 +78,8 @@ pub(crate) struct Launch {
     pub(crate) collective: bool,
     /// Moves forward while nothing of the launch can run for want of a host.
     pub(crate) started: Cell<Instant>,
+    /// The processor time of this thread at its start.
+    began: Duration,
     world: Rc<World>,
     queue: Rc<Queue>,
     resident: RefCell<Vec<Option<Rc<Block>>>>,
@@ -176,6 +179,7 @@ impl Launch {
             parts: parts.collect(),
             collective,
             started: Cell::new(Instant::now()),
+            began: processor_time(),
             world: Rc::clone(world),
             queue: Rc::new(Queue::new(Rng::new(world.seed, labels), &world.choices)),
             resident: RefCell::default(),
@@ -324,6 +328,11 @@ impl Launch {
             let waits = |part: &Part| part.left() == 0 && !part.over();
             self.part_ended.set(self.parts.iter().any(waits));
         }
+    }
+
+    /// The processor time that it and what ran beside it has taken: on a busy machine, less than has passed.
+    pub(crate) fn ran(&self) -> Duration {
+        processor_time().saturating_sub(self.began)
     }
 
     /// Its lanes, of all blocks.
@@ -480,4 +489,9 @@ fn leave_lanes() {
     overflow::idle();
     // SAFETY: nothing is borrowed for it.
     unsafe { hook::set_current(None) };
+}
+
+fn processor_time() -> Duration {
+    // The clock of a thread is never negative.
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Rounds over all launches between two looks at the wall clock.
+/// Rounds over all launches between two looks at the processor's clock.
 const CLOCK_ROUNDS: u32 = 8;
 /// Looks that closures get before they count as stuck: one may give up by itself after some tries.
 const PATIENT_POLLS: u32 = 1 << 16;
@@ -227,14 +227,14 @@ impl Simulator {
         any
     }
 
-    /// Ends a launch that has run for too long. Looks at the wall clock now and then.
+    /// Ends a launch that has run for too long. Looks at the processor's clock now and then.
     fn look_at_clock(&mut self) {
         self.rounds = self.rounds.wrapping_add(1);
         if self.rounds.is_multiple_of(CLOCK_ROUNDS) {
             if self.world.has_others() {
                 self.world.memory.expect_changes();
             }
-            if self.launch_over_limit() {
+            if self.over_limit(Launch::ran) {
                 self.fail_by_limit("is still running");
             }
         }
@@ -286,7 +286,7 @@ impl Simulator {
             return;
         }
         if poll.reads_clock {
-            if self.launch_over_limit() {
+            if self.over_limit(Launch::ran) {
                 self.fail_by_limit("waits for the clock");
             }
         } else if may_come {
@@ -371,7 +371,7 @@ impl Simulator {
     /// go that is in a collective with them.
     fn await_peers(&mut self, hosts: &[Doing]) {
         let since = *self.kept_since.get_or_insert_with(Instant::now);
-        if self.launch_over_limit() {
+        if self.over_limit(|launch| launch.started.get().elapsed()) {
             self.fail_by_limit("waits for PEs of other processes");
         } else if self.launches.is_empty() && self.limit.is_some_and(|limit| since.elapsed() >= limit) {
             let limit = self.limit.unwrap_or_default();
@@ -392,12 +392,9 @@ impl Simulator {
         look
     }
 
-    fn launch_over_limit(&self) -> bool {
-        self.limit.is_some_and(|limit| {
-            self.launches
-                .iter()
-                .any(|launch| launch.started.get().elapsed() >= limit)
-        })
+    fn over_limit(&self, time: impl Fn(&Launch) -> Duration) -> bool {
+        self.limit
+            .is_some_and(|limit| self.launches.iter().any(|launch| time(launch) >= limit))
     }
 
     fn fail_by_limit(&self, what: &str) {

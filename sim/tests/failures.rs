@@ -541,6 +541,20 @@ fn a_kernel_that_switches_without_end_runs_into_the_limit() {
 }
 
 #[test]
+fn a_kernel_that_the_machine_keeps_off_the_processor_is_not_over_the_limit() {
+    let limit = Duration::from_millis(200);
+    let result = Sim::new(1).block(64).time_limit(Some(limit)).run(|| {
+        if Block.rank() == 0 {
+            std::thread::sleep(2 * limit);
+        }
+        for _ in 0..100 {
+            Block.sync();
+        }
+    });
+    assert!(result.is_ok(), "{result:?}");
+}
+
+#[test]
 fn lanes_that_wake_each_other_for_nothing_run_into_the_limit() {
     let result = Sim::new(2)
         .check(false)

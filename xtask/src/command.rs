@@ -39,7 +39,7 @@ pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
 pub(crate) fn beside(command: &Command) -> anyhow::Result<()> {
     let mut low = if cfg!(unix) {
         let mut nice = Command::new("nice");
-        nice.args(["-n", "19"]).arg(command.get_program());
+        nice.args(["-n", "5"]).arg(command.get_program());
         nice
     } else {
         Command::new(command.get_program())

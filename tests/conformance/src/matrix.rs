@@ -88,7 +88,7 @@ impl Operand for F16x2 {
 #[cfg(not(target_arch = "nvptx64"))]
 mod host {
     use super::*;
-    use crate::suite::{Case, noise};
+    use crate::suite::{Case, full_or_little, noise};
     use anyhow::ensure;
     use shmem_host::{Pe, collective_launch};
 
@@ -150,22 +150,22 @@ mod host {
     }
 
     fn blocks(pe: &Pe) -> anyhow::Result<()> {
-        const K: usize = 5 * 64;
+        let k: usize = 64 * full_or_little(5, 2);
         let limit = pe.max_collective_grid::<tile>(block::THREADS, block::SHARED_BYTES);
         if limit.is_err() {
             // Before sm_90 a block has less shared memory.
             return Ok(());
         }
         let (rows, columns) = (block::ROWS as usize, block::COLUMNS as usize);
-        let (xs, ys) = (numbers(4, rows * K), numbers(5, columns * K));
+        let (xs, ys) = (numbers(4, rows * k), numbers(5, columns * k));
         let halves = |numbers: &[f32]| numbers.iter().map(|&x| bf16::from_f32(x)).collect::<Vec<_>>();
-        let (a, b, c) = (pe.alloc(rows * K)?, pe.alloc(columns * K)?, pe.buffer(rows * columns)?);
+        let (a, b, c) = (pe.alloc(rows * k)?, pe.alloc(columns * k)?, pe.buffer(rows * columns)?);
         a.write(&halves(&xs))?;
         b.write(&halves(&ys))?;
-        collective_launch!(pe, tile<<<1, block::THREADS, block::SHARED_BYTES>>>(&a, &b, &c, K as u32))?;
+        collective_launch!(pe, tile<<<1, block::THREADS, block::SHARED_BYTES>>>(&a, &b, &c, k as u32))?;
         for (i, got) in c.to_vec()?.into_iter().enumerate() {
             let (row, column) = (i / columns, i % columns);
-            let expected: f32 = (0..K).map(|k| xs[K * row + k] * ys[K * column + k]).sum();
+            let expected: f32 = (0..k).map(|i| xs[k * row + i] * ys[k * column + i]).sum();
             ensure!(
                 got == expected,
                 "row {row}, column {column}: {got}, expected {expected}"
