@@ -8,6 +8,7 @@ use crate::node::{Nodes, this_node};
 use crate::root::{self, Job, LOST};
 use crate::settings::{Settings, Source};
 use crate::socket::Socket;
+use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -90,6 +91,8 @@ struct State {
     /// This process is out of step.
     broken: Option<BootstrapError>,
     all_done: bool,
+    /// From whom, in the order of arrival.
+    letters: VecDeque<(u32, Vec<u8>)>,
     /// The socket is being closed here.
     leaving: bool,
     on_failure: Vec<OnFailure>,
@@ -207,7 +210,7 @@ impl Bootstrap {
         self.source
     }
 
-    /// The most bytes that a process may give to [`allgather`](Self::allgather) or [`broadcast`](Self::broadcast): 1 MiB, and in jobs of
+    /// The most bytes that a process may give to [`allgather`](Self::allgather), [`broadcast`](Self::broadcast) or [`send`](Self::send): 1 MiB, and in jobs of
     /// more than 64 processes so many that all of them together are 64 MiB.
     pub fn max_bytes(&self) -> usize {
         longest_part(self.size)
@@ -236,26 +239,89 @@ impl Bootstrap {
     /// [`NoSuchRank`](BootstrapError::NoSuchRank) (nothing was sent), and those of [`allgather`](Self::allgather).
     pub fn broadcast(&self, from: u32, data: &[u8], limit: Duration) -> Result<Vec<u8>, BootstrapError> {
         let call = Call::Broadcast { from };
-        if from >= self.size {
-            return Err(BootstrapError::NoSuchRank {
-                call,
-                rank: from,
-                size: self.size,
-            });
-        }
+        self.check_rank(call, from)?;
         let parts = self.call(call, if from == self.rank { data } else { &[] }, limit)?;
         Ok(parts.into_iter().next().unwrap_or_default())
     }
 
-    fn call(&self, call: Call, data: &[u8], limit: Duration) -> Result<Vec<Vec<u8>>, BootstrapError> {
-        if data.len() > self.max_bytes() {
-            return Err(BootstrapError::TooLarge {
-                call,
-                bytes: data.len(),
-                limit: self.max_bytes(),
-                size: self.size,
-            });
+    /// Sends bytes to the process `to`, at most [`max_bytes`](Self::max_bytes), by way of rank 0's; returns before they are there. What one
+    /// process sends to another arrives in order, for its [`receive`](Self::receive). Not collective: it may be called beside a collective
+    /// call of another thread.
+    ///
+    /// ```
+    /// # use shmem_bootstrap::{Bootstrap, RootAddress, Settings};
+    /// # use std::time::Duration;
+    /// # let address = RootAddress::Unix(format!("shmem-letters-{}", std::process::id()));
+    /// # let processes: Vec<_> = (0..2)
+    /// #     .map(|rank| Settings::new(rank, 2, address.clone()))
+    /// #     .map(|settings| std::thread::spawn(move || {
+    /// let limit = Duration::from_secs(10);
+    /// let job = Bootstrap::join(&settings)?;
+    /// let other = 1 - job.rank();
+    /// job.send(other, b"hello", limit)?;
+    /// assert_eq!(job.receive(limit)?, Some((other, b"hello".to_vec())));
+    /// job.finish(limit)
+    /// #     }))
+    /// #     .collect();
+    /// # for process in processes {
+    /// #     process.join().unwrap()?;
+    /// # }
+    /// # Ok::<(), shmem_bootstrap::BootstrapError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`NoSuchRank`](BootstrapError::NoSuchRank) and [`TooLarge`](BootstrapError::TooLarge) (nothing was sent),
+    /// [`PeerFailed`](BootstrapError::PeerFailed), [`RootSilent`](BootstrapError::RootSilent) where rank 0's process takes nothing for as
+    /// long as `limit`.
+    pub fn send(&self, to: u32, data: &[u8], limit: Duration) -> Result<(), BootstrapError> {
+        let call = Call::Send { to };
+        self.check_rank(call, to)?;
+        self.check_bytes(call, data)?;
+        self.link.in_step()?;
+        let data = data.to_vec();
+        self.link.send(&Message::Letter { rank: to, data }, call, limit)
+    }
+
+    /// What a process has [sent](Self::send) to this one, and which, the oldest first; `None` where nothing comes within `limit`. Not
+    /// collective.
+    ///
+    /// # Errors
+    /// [`PeerFailed`](BootstrapError::PeerFailed) once all is taken that came before.
+    pub fn receive(&self, limit: Duration) -> Result<Option<(u32, Vec<u8>)>, BootstrapError> {
+        let deadline = Instant::now().checked_add(limit);
+        let there = |state: &mut State| !state.letters.is_empty() || state.bad().is_some();
+        let (mut state, _) = self.link.news.wait_until(deadline, there);
+        match (state.letters.pop_front(), state.bad()) {
+            (None, Some(error)) => Err(error),
+            (letter, _) => Ok(letter),
         }
+    }
+
+    fn check_rank(&self, call: Call, rank: u32) -> Result<(), BootstrapError> {
+        let size = self.size;
+        if rank < size {
+            Ok(())
+        } else {
+            Err(BootstrapError::NoSuchRank { call, rank, size })
+        }
+    }
+
+    fn check_bytes(&self, call: Call, data: &[u8]) -> Result<(), BootstrapError> {
+        let (bytes, limit, size) = (data.len(), self.max_bytes(), self.size);
+        if bytes <= limit {
+            Ok(())
+        } else {
+            Err(BootstrapError::TooLarge {
+                call,
+                bytes,
+                limit,
+                size,
+            })
+        }
+    }
+
+    fn call(&self, call: Call, data: &[u8], limit: Duration) -> Result<Vec<Vec<u8>>, BootstrapError> {
+        self.check_bytes(call, data)?;
         let begun = Instant::now();
         let mut turn = lock(&self.link.turn);
         let number = *turn;
@@ -552,6 +618,7 @@ impl News {
             }
             Message::Failed(failure) => return self.tell(state, failure),
             Message::AllDone => state.all_done = true,
+            Message::Letter { rank, data } => state.letters.push_back((rank, data)),
             // Nothing else comes from a server that has shown the secret.
             _ => {}
         }

@@ -1,6 +1,6 @@
-//! The calls that all processes make together.
+//! The calls.
 
-/// A call that all processes make together.
+/// A call: all processes make it together, but for [`Send`](Self::Send).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Call {
@@ -17,6 +17,11 @@ pub enum Call {
     },
     /// [`Bootstrap::finish`](crate::Bootstrap::finish).
     Finish,
+    /// [`Bootstrap::send`](crate::Bootstrap::send).
+    Send {
+        /// To whom.
+        to: u32,
+    },
 }
 
 impl std::fmt::Display for Call {
@@ -27,6 +32,7 @@ impl std::fmt::Display for Call {
             Self::AllGather => f.write_str("allgather"),
             Self::Broadcast { from } => write!(f, "broadcast(from {from})"),
             Self::Finish => f.write_str("finish"),
+            Self::Send { to } => write!(f, "send(to {to})"),
         }
     }
 }

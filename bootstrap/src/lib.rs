@@ -3,7 +3,7 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `settings`, `pmix`, `interfaces` | [`Settings`]: who this process is, from torchrun's, our own, or PMIx's variables |
-//! | `bootstrap`, `call` | [`Bootstrap`]: join, barrier, allgather, broadcast, failures, finish |
+//! | `bootstrap`, `call` | [`Bootstrap`]: join, barrier, allgather, broadcast, letters, failures, finish |
 //! | `root` | rank 0's server thread |
 //! | `handshake`, `proof`, `secret`, `random` | who may join: [`Secret`] |
 //! | `message`, `socket` | what goes over which connection: [`RootAddress`] |

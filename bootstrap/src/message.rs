@@ -8,7 +8,7 @@ use crate::error::{PeerFailure, Refusal};
 use crate::secret::{Nonce, Tag};
 
 /// Raised with every change of a message.
-pub(crate) const VERSION: u16 = 1;
+pub(crate) const VERSION: u16 = 2;
 /// Tells this protocol from others that might listen at the port.
 pub(crate) const MAGIC: [u8; 8] = *b"shmem\0bs";
 
@@ -55,6 +55,8 @@ pub(crate) enum Message {
     Bye,
     /// R: nobody does.
     AllDone,
+    /// P: for the process of this rank. R: from that process.
+    Letter { rank: u32, data: Vec<u8> },
 }
 
 /// [`Message::WhoIsMissing`] of the calls that have no number: [`Call::Join`], [`Call::Finish`].
@@ -158,6 +160,9 @@ impl Message {
             Self::AllDone => {
                 out.u8(14);
             }
+            Self::Letter { rank, data } => {
+                out.u8(15).u32(*rank).bytes(data);
+            }
         }
         let length = (out.0.len() - 4) as u32;
         out.0[..4].copy_from_slice(&length.to_le_bytes());
@@ -233,11 +238,15 @@ impl Message {
                 12 => Self::Failed(r.failure()?),
                 13 => Self::Bye,
                 14 => Self::AllDone,
+                15 => Self::Letter {
+                    rank: r.u32()?,
+                    data: r.bytes()?.to_vec(),
+                },
                 _ => return None,
             })
         };
         match kind {
-            1..=14 => Ok(read(r)),
+            1..=15 => Ok(read(r)),
             _ => Err(Malformed::Kind { kind }),
         }
     }
@@ -280,6 +289,7 @@ impl Writer {
             Call::AllGather => self.u8(2),
             Call::Broadcast { from } => self.u8(3).u32(from),
             Call::Finish => self.u8(4),
+            Call::Send { to } => self.u8(5).u32(to),
         }
     }
 }
@@ -328,6 +338,7 @@ impl<'a> Reader<'a> {
             2 => Call::AllGather,
             3 => Call::Broadcast { from: self.u32()? },
             4 => Call::Finish,
+            5 => Call::Send { to: self.u32()? },
             _ => return None,
         })
     }
@@ -424,6 +435,7 @@ mod tests {
             Just(Call::AllGather),
             any::<u32>().prop_map(|from| Call::Broadcast { from }),
             Just(Call::Finish),
+            any::<u32>().prop_map(|to| Call::Send { to }),
         ]
     }
 
@@ -482,6 +494,7 @@ mod tests {
             failure().prop_map(Message::Failed),
             Just(Message::Bye),
             Just(Message::AllDone),
+            (any::<u32>(), bytes()).prop_map(|(rank, data)| Message::Letter { rank, data }),
         ]
     }
 

@@ -370,6 +370,12 @@ impl Root {
                 self.fail(PeerFailure { rank, cause });
                 Ok(())
             }
+            Message::Letter { rank: to, data } if to < self.job.size => {
+                // For one that has gone, nobody waits: its end is news of its own.
+                let letter = Message::Letter { rank, data };
+                self.send_where(&letter, |of| of == Some(to));
+                Ok(())
+            }
             Message::Bye => {
                 self.done[rank as usize] = true;
                 if self.done.iter().all(|d| *d) {

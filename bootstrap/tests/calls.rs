@@ -277,3 +277,58 @@ fn a_hundred_jobs_one_after_the_other() {
         });
     }
 }
+
+#[test]
+fn letters_come_in_order_and_beside_collective_calls() {
+    run(job(3), |job| {
+        let (me, size) = (job.rank(), job.size());
+        for number in 0..50u8 {
+            for to in 0..size {
+                job.send(to, &vec![number; usize::from(number) * 100], LIMIT).unwrap();
+            }
+            if number == 20 {
+                job.barrier(LIMIT).unwrap();
+            }
+        }
+        let mut next = [0u8; 3];
+        for _ in 0..150 {
+            let (from, letter) = job.receive(LIMIT).unwrap().unwrap();
+            let number = &mut next[from as usize];
+            assert_eq!(letter, vec![*number; usize::from(*number) * 100], "from {from} to {me}");
+            *number += 1;
+        }
+        assert_eq!(job.receive(Duration::ZERO).unwrap(), None);
+        job.finish(LIMIT).unwrap();
+    });
+}
+
+#[test]
+fn letters_that_cannot_be_are_refused_and_a_failure_ends_waits() {
+    run(job(2), |job| {
+        let call = Call::Send { to: 2 };
+        let nobody = job.send(2, b"", LIMIT).unwrap_err();
+        assert_eq!(nobody, BootstrapError::NoSuchRank { call, rank: 2, size: 2 });
+        let long = job.send(1, &vec![0; job.max_bytes() + 1], LIMIT).unwrap_err();
+        assert!(
+            matches!(
+                long,
+                BootstrapError::TooLarge {
+                    call: Call::Send { to: 1 },
+                    ..
+                }
+            ),
+            "{long}"
+        );
+        if job.rank() == 0 {
+            job.send(1, b"last words", LIMIT).unwrap();
+            job.fail("tired");
+        } else {
+            assert_eq!(job.receive(LIMIT).unwrap(), Some((0, b"last words".to_vec())));
+            let failed = job.receive(LIMIT).unwrap_err();
+            assert!(
+                matches!(failed, BootstrapError::PeerFailed(PeerFailure { rank: 0, .. })),
+                "{failed}"
+            );
+        }
+    });
+}

@@ -137,7 +137,7 @@ fn an_impostor_root_is_noticed() {
         let (mut stream, _) = listener.accept().unwrap();
         let mut challenge = vec![43, 0, 0, 0, 1];
         challenge.extend(b"shmem\0bs");
-        challenge.extend([1, 0]);
+        challenge.extend([2, 0]);
         challenge.extend([7; 32]);
         stream.write_all(&challenge).unwrap();
         let hello = frame(&mut stream);

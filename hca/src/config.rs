@@ -37,6 +37,8 @@ pub struct Config {
     /// Atomics of 8 bytes give the old value in the host's byte order, as Linux sets adapters up, and not big-endian.
     /// Atomics of 4 bytes give it big-endian.
     pub native_atomics: bool,
+    /// Connections are to queue pairs of this fabric: another one is refused. Else it may be elsewhere, where nothing arrives.
+    pub closed: bool,
 }
 
 impl Config {
@@ -49,6 +51,7 @@ impl Config {
             register: RegisterRule::Exact,
             watch: true,
             native_atomics: true,
+            closed: true,
         }
     }
 
@@ -61,6 +64,7 @@ impl Config {
             register: RegisterRule::MayLag,
             watch: false,
             native_atomics: true,
+            closed: true,
         }
     }
 }

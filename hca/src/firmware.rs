@@ -588,7 +588,7 @@ impl<M: Memory> Fabric<M> {
             adapter: target.0,
             number: connection.queue_pair,
         };
-        if self.find(other).is_none() {
+        if self.config.closed && self.find(other).is_none() {
             return Err(input.missing(REMOTE));
         }
         self.ready_to_receive(qp, connection)?;

@@ -1,5 +1,5 @@
 //! What PEs tell each other while they wait: how far each has come, and whether its device holds it up. In memory that the
-//! processes of a node share.
+//! processes of a machine share. What those of other machines have come to is written there when they answer for it.
 
 use crate::layout::Layout;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstat, ftruncate, memfd_create};

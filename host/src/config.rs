@@ -6,6 +6,7 @@
 //! | `SHMEM_NPES` | `pes` | devices; simulator: 4; under a launcher: 1 | PEs in this process; they share devices where there are fewer |
 //! | `SHMEM_HEAP` | `heap` | the device's memory; simulator: 1G | address space per PE for symmetric objects: `512M`, `4G` |
 //! | `SHMEM_HANDLES` | `handles` | `fd` | as what GPU memory travels between processes: `fd` or `fabric` |
+//! | `SHMEM_HOST_ID` | | the system's | processes with the same text are on one machine, if the system says so too: others count as on another one |
 //! | `SHMEM_PATH` | `path` | `auto` | what carries operations between PEs: `load-store`; `ibgda`: network adapters, for every PE; `mixed`: adapters between nodes; `auto`: load and store where it reaches |
 //! | `SHMEM_NODE_PES` | `node_pes` | half of the PEs | PEs of a node where the path is `mixed`, on the simulator and with `SHMEM_HCA=emulated` |
 //! | `SHMEM_HCA` | | the nearest | on GPUs, the adapter: `mlx5_0`, `mlx5_0:1`, or several with commas; `emulated`: none is needed (`docs/src/ibgda.md`) |
@@ -16,6 +17,7 @@
 //! | `SHMEM_SIM_SEED` | `seed` | 0 | which of the possible orders the simulator takes; replays within one process only |
 
 use crate::info::Source;
+use crate::layout::Layout;
 use shmem::state::MAX_PES;
 use std::fmt;
 use std::str::FromStr;
@@ -249,6 +251,8 @@ pub(crate) struct Settings {
     pub(crate) pes: Option<u32>,
     pub(crate) heap: Option<u64>,
     pub(crate) handles: MemoryHandles,
+    /// What tells this machine from others, beside the system's word.
+    pub(crate) host_id: Option<String>,
     pub(crate) time_limit: Option<Duration>,
     pub(crate) seed: u64,
     pub(crate) check: bool,
@@ -270,6 +274,7 @@ pub(crate) struct Sources {
     pub(crate) pes: Source,
     pub(crate) heap: Source,
     pub(crate) handles: Source,
+    pub(crate) host_id: Source,
     pub(crate) time_limit: Source,
     pub(crate) seed: Source,
     pub(crate) check: Source,
@@ -286,6 +291,7 @@ impl Default for Settings {
             pes: None,
             heap: None,
             handles: MemoryHandles::Descriptor,
+            host_id: None,
             time_limit: Some(Duration::from_secs(30)),
             seed: 0,
             check: true,
@@ -344,6 +350,9 @@ impl Settings {
                 _ => return refuse("SHMEM_HANDLES", text, "fd or fabric"),
             };
             settings.from.handles = Source::Environment;
+        }
+        if let Some(text) = variable("SHMEM_HOST_ID") {
+            (settings.host_id, settings.from.host_id) = (Some(text), Source::Environment);
         }
         if let Some(text) = variable("SHMEM_TIMEOUT") {
             let Some(limit) = text.parse().ok().and_then(|s| Duration::try_from_secs_f64(s).ok()) else {
@@ -418,6 +427,11 @@ impl Settings {
         Ok(())
     }
 
+    /// Whether memory of a process can be mapped in this one: descriptors stay on a machine.
+    pub(crate) fn reaches(&self, layout: &Layout, rank: u32) -> bool {
+        self.handles == MemoryHandles::Fabric || layout.is_near(rank)
+    }
+
     /// How many PEs to make, where `default` says how many there are if nobody asked.
     pub(crate) fn pes_or(&self, default: u32) -> Result<u32, ConfigError> {
         match self.pes.unwrap_or(default) {
@@ -485,6 +499,7 @@ mod tests {
             ("SHMEM_NPES", "8"),
             ("SHMEM_HEAP", "512M"),
             ("SHMEM_HANDLES", "fabric"),
+            ("SHMEM_HOST_ID", "rack 3"),
             ("SHMEM_TIMEOUT", "2.5"),
             ("SHMEM_SIM_SEED", "77"),
             ("SHMEM_SIM_CHECK", "0"),
@@ -498,6 +513,7 @@ mod tests {
             pes: Some(8),
             heap: Some(512 << 20),
             handles: MemoryHandles::Fabric,
+            host_id: Some("rack 3".to_owned()),
             time_limit: Some(Duration::from_millis(2500)),
             seed: 77,
             check: false,
@@ -511,6 +527,7 @@ mod tests {
                 pes: Source::Environment,
                 heap: Source::Environment,
                 handles: Source::Environment,
+                host_id: Source::Environment,
                 time_limit: Source::Environment,
                 seed: Source::Environment,
                 check: Source::Environment,

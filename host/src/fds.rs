@@ -1,4 +1,4 @@
-//! File descriptors between the processes of a node: memory travels as one.
+//! File descriptors between the processes of a machine: memory travels as one.
 //!
 //! Each process opens a [`Door`], a Unix socket without a file, and tells the others its [`Card`]. Then every pair has one
 //! connection, for as long as the [`Channels`] live. Whoever connects must run under the same user and know the card's
@@ -79,25 +79,26 @@ fn random() -> io::Result<[u8; 16]> {
     Ok(bytes)
 }
 
-/// A connection to every other process.
+/// A connection to every other process of the machine.
 #[derive(Debug)]
 pub(crate) struct Channels {
-    /// By rank; none to oneself.
+    /// By rank; none to oneself, and to other machines.
     streams: Vec<Option<Mutex<UnixStream>>>,
 }
 
 impl Channels {
-    /// Connects process `rank` with all others, whose cards are given by rank. A wait lasts as long as `limit`, here and
+    /// Connects process `rank` with all others, whose cards are given by rank, None on other machines. A wait lasts as long as `limit`, here and
     /// later, or until `given_up`.
     pub(crate) fn connect(
         door: &Door,
         rank: u32,
-        cards: &[Card],
+        cards: &[Option<Card>],
         limit: Option<Duration>,
         given_up: &dyn Fn() -> bool,
     ) -> io::Result<Self> {
         let mut streams: Vec<Option<Mutex<UnixStream>>> = cards.iter().map(|_| None).collect();
         for (slot, card) in streams.iter_mut().zip(&cards[..rank as usize]) {
+            let Some(card) = card else { continue };
             let mut stream = UnixStream::connect_addr(&card.address()?)?;
             if !same_user(&stream)? {
                 return Err(io::Error::other("the socket of another process is another user's"));
@@ -106,12 +107,13 @@ impl Channels {
             *slot = Some(Mutex::new(stream));
         }
         let start = Instant::now();
-        let mut missing = cards.len() - 1 - rank as usize;
+        let mut missing = cards[rank as usize + 1..].iter().flatten().count();
         while missing > 0 {
             match door.listener.accept() {
                 Ok((stream, _)) => {
                     if let Some((from, stream)) = admit(door, stream)
                         && from > rank
+                        && cards.get(from as usize).is_some_and(Option::is_some)
                         && let Some(slot @ None) = streams.get_mut(from as usize)
                     {
                         *slot = Some(Mutex::new(stream));
@@ -281,12 +283,13 @@ mod tests {
     #[test]
     fn files_arrive_and_strangers_do_not() {
         let doors = [(); 3].map(|()| Door::open().unwrap());
-        let cards: Vec<_> = doors.iter().map(|door| door.card().clone()).collect();
+        let cards: Vec<_> = doors.iter().map(|door| Some(door.card().clone())).collect();
         let limit = Some(Duration::from_secs(5));
         // One that does not know the token, one that says nothing and goes.
-        let mut stranger = UnixStream::connect_addr(&cards[0].address().unwrap()).unwrap();
+        let address = || doors[0].card().address().unwrap();
+        let mut stranger = UnixStream::connect_addr(&address()).unwrap();
         stranger.write_all(&[0; 20]).unwrap();
-        drop(UnixStream::connect_addr(&cards[0].address().unwrap()).unwrap());
+        drop(UnixStream::connect_addr(&address()).unwrap());
         thread::scope(|scope| {
             for rank in 0..3u32 {
                 let (door, cards) = (&doors[rank as usize], &cards);
@@ -319,7 +322,7 @@ mod tests {
     #[test]
     fn one_that_does_not_come_is_not_waited_for_longer_than_the_limit() {
         let (door, other) = (Door::open().unwrap(), Door::open().unwrap());
-        let cards = [door.card().clone(), other.card().clone()];
+        let cards = [&door, &other].map(|door| Some(door.card().clone()));
         let wait = |limit, given_up: &dyn Fn() -> bool| Channels::connect(&door, 0, &cards, limit, given_up);
         let error = wait(Some(Duration::from_millis(20)), &|| false).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);

@@ -145,6 +145,7 @@ impl Info {
             one("SHMEM_NPES", settings.pes.map(|pes| pes.to_string()), from.pes),
             one("SHMEM_HEAP", settings.heap.map(|bytes| bytes.to_string()), from.heap),
             one("SHMEM_HANDLES", Some(handles.to_owned()), from.handles),
+            one("SHMEM_HOST_ID", settings.host_id.clone(), from.host_id),
             one("SHMEM_TIMEOUT", Some(limit.to_string()), from.time_limit),
             one("SHMEM_SIM_SEED", Some(settings.seed.to_string()), from.seed),
             one(

@@ -22,6 +22,8 @@ struct Place {
     bootstrap: RwLock<Option<Bootstrap>>,
 }
 
+const LEFT: &str = "this process has left its job";
+
 impl Job {
     /// Joins the job that the environment tells of; None without a launcher.
     pub(crate) fn from_env() -> Result<Option<Self>, Error> {
@@ -65,9 +67,28 @@ impl Processes for Place {
     fn allgather(&self, mine: Vec<u8>, limit: Option<Duration>) -> Result<Vec<Vec<u8>>, String> {
         let gathered = match &*self.bootstrap() {
             Some(bootstrap) => bootstrap.allgather(&mine, limit.unwrap_or(Duration::MAX)),
-            None => return Err("this process has left its job".to_owned()),
+            None => return Err(LEFT.to_owned()),
         };
         gathered.map_err(|error: BootstrapError| error.to_string())
+    }
+
+    fn send(&self, to: u32, letter: &[u8], limit: Option<Duration>) -> Result<(), String> {
+        match &*self.bootstrap() {
+            Some(bootstrap) => bootstrap
+                .send(to, letter, limit.unwrap_or(Duration::MAX))
+                .map_err(|error| error.to_string()),
+            None => Err(LEFT.to_owned()),
+        }
+    }
+
+    fn receive(&self, within: Duration) -> Result<Option<Vec<u8>>, String> {
+        match &*self.bootstrap() {
+            Some(bootstrap) => match bootstrap.receive(within) {
+                Ok(letter) => Ok(letter.map(|(_, bytes)| bytes)),
+                Err(error) => Err(error.to_string()),
+            },
+            None => Err(LEFT.to_owned()),
+        }
     }
 
     fn fail(&self, cause: &str) {

@@ -62,16 +62,41 @@ impl Meetings {
         meeting
     }
 
-    /// Takes in letters until the post is stopped.
+    /// Takes in letters of this machine's processes until the post is stopped.
     pub(crate) fn receive(&self, post: &Post, shared: &Shared) {
-        let here = shared.group.layout.local().start;
         loop {
             match post.receive() {
                 Ok(None) => return,
-                Ok(Some(Ok(Letter::End { pe }))) => self.end(pe),
-                Ok(Some(Ok(Letter::Turn { team, pe, turn }))) => self.arrived(team, pe, *turn, shared),
-                Ok(Some(Err(NoLetter))) => shared.fail(here, "a process sent what is no letter".to_owned()),
-                Err(cause) => return shared.fail(here, format!("the inbox can't be read: {cause}")),
+                Ok(Some(letter)) => self.read(letter, post, shared),
+                Err(cause) => {
+                    let here = shared.group.layout.local().start;
+                    return shared.fail(here, format!("the inbox can't be read: {cause}"));
+                }
+            }
+        }
+    }
+
+    /// Takes in letters of other machines' processes until the post is stopped.
+    pub(crate) fn receive_far(&self, post: &Post, shared: &Shared) {
+        // Once a process has failed, which is learned elsewhere, no letter matters.
+        while let Ok(Some(letter)) = post.receive_far() {
+            self.read(letter, post, shared);
+        }
+    }
+
+    fn read(&self, letter: Result<Letter, NoLetter>, post: &Post, shared: &Shared) {
+        match letter {
+            Ok(Letter::End { pe }) => self.end(pe),
+            Ok(Letter::Turn { team, pe, turn }) => self.arrived(team, pe, *turn, shared),
+            Ok(Letter::Ask { rank }) => {
+                let slots = shared.group.slots();
+                // Who does not get it asks again.
+                let _ = post.send(&Letter::Slots(slots), [rank], &|| shared.failed());
+            }
+            Ok(Letter::Slots(slots)) => shared.group.note_slots(&slots),
+            Err(NoLetter) => {
+                let here = shared.group.layout.local().start;
+                shared.fail(here, "a process sent what is no letter".to_owned());
             }
         }
     }
@@ -185,6 +210,11 @@ impl Host for Members<'_> {
     }
 
     fn come(&self, _: u32, _: u64) {}
+
+    fn ask(&self, absent: &[u32]) {
+        let absent: Vec<_> = absent.iter().map(|&index| self.1[index as usize]).collect();
+        self.0.ask(&absent);
+    }
 
     fn came(&self, _: u32) -> u64 {
         0 // To this meeting everybody's value comes by itself.

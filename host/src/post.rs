@@ -5,13 +5,17 @@
 
 use crate::collective::Turn;
 use crate::fds::Channels;
+use crate::layout::Layout;
 use crate::meetings::Key;
+use crate::processes::Processes;
 use crate::wire;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixDatagram;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Bytes of a letter: less than the system takes in one piece, more than any turn has.
@@ -25,6 +29,10 @@ pub(crate) enum Letter {
     Turn { team: Key, pe: u32, turn: Box<Turn> },
     /// The PE comes to no meeting any more.
     End { pe: u32 },
+    /// How far are the PEs of the process that this comes to? For that of rank `rank`, on another machine.
+    Ask { rank: u32 },
+    /// The answer: how many rounds each has come to, and whether its device holds it up.
+    Slots(Vec<(u32, u64, bool)>),
 }
 
 /// Bytes that are none.
@@ -32,8 +40,10 @@ pub(crate) struct NoLetter;
 
 pub(crate) struct Post {
     inbox: UnixDatagram,
-    /// By rank; one's own too.
-    outboxes: Vec<UnixDatagram>,
+    /// By rank; one's own too. None on other machines, where the launcher's connection brings letters.
+    outboxes: Vec<Option<UnixDatagram>>,
+    processes: Option<Arc<dyn Processes>>,
+    stopped: AtomicBool,
     limit: Option<Duration>,
 }
 
@@ -41,20 +51,27 @@ impl Post {
     /// Every process calls it. A letter waits as long as `limit` for one that takes none.
     pub(crate) fn open(
         channels: &Channels,
-        rank: u32,
+        layout: &Layout,
+        processes: &Arc<dyn Processes>,
         limit: Option<Duration>,
         given_up: &dyn Fn() -> bool,
     ) -> io::Result<Self> {
         let (inbox, mine) = UnixDatagram::pair()?;
         mine.set_write_timeout(Some(LOOK))?;
         let mut all = channels.share(&[mine.as_fd()], given_up)?;
-        all[rank as usize] = vec![mine.into()];
-        let outbox = |files: Vec<_>| match <[_; 1]>::try_from(files) {
-            Ok([file]) => Ok(UnixDatagram::from(file)),
+        all[layout.rank() as usize] = vec![mine.into()];
+        let outbox = |(rank, files): (u32, Vec<_>)| match <[_; 1]>::try_from(files) {
+            _ if !layout.is_near(rank) => Ok(None),
+            Ok([file]) => Ok(Some(UnixDatagram::from(file))),
             Err(files) => Err(io::Error::other(format!("a process sent {} inboxes", files.len()))),
         };
-        let outboxes = all.into_iter().map(outbox).collect::<io::Result<_>>()?;
-        Ok(Self { inbox, outboxes, limit })
+        Ok(Self {
+            inbox,
+            outboxes: (0..).zip(all).map(outbox).collect::<io::Result<_>>()?,
+            processes: (layout.hosts() > 1).then(|| processes.clone()),
+            stopped: AtomicBool::new(false),
+            limit,
+        })
     }
 
     /// To these processes, by rank. One that takes no letters, because it is stopped, is waited for until the limit, or until
@@ -72,16 +89,23 @@ impl Post {
                 bytes.len()
             ));
         }
-        to.into_iter().try_for_each(|rank| {
-            self.drop_in(rank, &bytes, given_up)
-                .map_err(|cause| format!("process {rank} takes no letters: {cause}"))
+        to.into_iter().try_for_each(|rank| match &self.outboxes[rank as usize] {
+            Some(outbox) => self
+                .drop_in(outbox, &bytes, given_up)
+                .map_err(|cause| format!("process {rank} takes no letters: {cause}")),
+            None => self.far()?.send(rank, &bytes, self.limit),
         })
     }
 
-    fn drop_in(&self, rank: u32, bytes: &[u8], given_up: &dyn Fn() -> bool) -> io::Result<()> {
+    fn far(&self) -> Result<&dyn Processes, String> {
+        let processes = self.processes.as_deref();
+        processes.ok_or_else(|| "all processes are on this machine".to_owned())
+    }
+
+    fn drop_in(&self, outbox: &UnixDatagram, bytes: &[u8], given_up: &dyn Fn() -> bool) -> io::Result<()> {
         let start = Instant::now();
         loop {
-            match self.outboxes[rank as usize].send(bytes) {
+            match outbox.send(bytes) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     if given_up() || self.limit.is_some_and(|limit| start.elapsed() >= limit) {
@@ -106,10 +130,28 @@ impl Post {
         Ok((length > 0).then(letter))
     }
 
-    /// Ends the thread that receives.
+    /// Whether letters come from other machines.
+    pub(crate) fn has_far(&self) -> bool {
+        self.processes.is_some()
+    }
+
+    /// The next letter from another machine, or what was sent instead of one; None after [`stop`](Self::stop). An error, in words,
+    /// once a process has failed. One thread calls it.
+    pub(crate) fn receive_far(&self) -> Result<Option<Result<Letter, NoLetter>>, String> {
+        while !self.stopped.load(Ordering::Acquire) {
+            if let Some(bytes) = self.far()?.receive(LOOK)? {
+                return Ok(Some(wire::decode(&bytes).ok_or(NoLetter)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Ends the threads that receive.
     pub(crate) fn stop(&self, rank: u32) {
+        self.stopped.store(true, Ordering::Release);
         // An empty letter to oneself wakes it where it waits; where there is no room for one, the end of the socket does.
-        if self.drop_in(rank, &[], &|| true).is_err() {
+        let own = self.outboxes[rank as usize].as_ref();
+        if own.is_none_or(|own| self.drop_in(own, &[], &|| true).is_err()) {
             let _ = self.inbox.shutdown(Shutdown::Both);
         }
     }
@@ -128,8 +170,13 @@ mod tests {
     fn alone() -> Post {
         let (inbox, mine) = UnixDatagram::pair().unwrap();
         mine.set_write_timeout(Some(Duration::from_millis(10))).unwrap();
-        let (outboxes, limit) = (vec![mine], None);
-        Post { inbox, outboxes, limit }
+        Post {
+            inbox,
+            outboxes: vec![Some(mine)],
+            processes: None,
+            stopped: AtomicBool::new(false),
+            limit: None,
+        }
     }
 
     fn turn(dropped: usize) -> Letter {
@@ -202,7 +249,7 @@ mod tests {
         #[test]
         fn noise_is_no_letter(noise in prop::collection::vec(any::<u8>(), 1..400)) {
             let post = alone();
-            post.outboxes[0].send(&noise).unwrap();
+            post.outboxes[0].as_ref().unwrap().send(&noise).unwrap();
             let read = post.receive();
             let is_letter = wire::decode::<Letter>(&noise).is_some();
             prop_assert!(matches!(read, Ok(Some(letter)) if letter.is_ok() == is_letter));

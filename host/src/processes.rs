@@ -31,6 +31,12 @@ pub(crate) trait Processes: Send + Sync {
     /// The first failure that is known, and whose: a process that ended without a word has failed.
     fn failure(&self) -> Option<(u32, String)>;
 
+    /// Sends a letter to one process, in order. An error, in words, where that can't be.
+    fn send(&self, to: u32, letter: &[u8], limit: Option<Duration>) -> Result<(), String>;
+
+    /// The next letter to this process; None where none comes in that time. An error, in words, once any process has failed.
+    fn receive(&self, within: Duration) -> Result<Option<Vec<u8>>, String>;
+
     /// Leaves the job in order, once all processes have called this; an error, in words, where one has failed instead.
     fn finish(&self, limit: Option<Duration>) -> Result<(), String>;
 }
@@ -62,7 +68,8 @@ pub enum ProcessError {
     /// Processes that share memory run on different machines.
     #[error(
         "processes {first} and {second} run on different machines, or in different network namespaces, and {backend} works \
-         on one: start all of them on one machine"
+         on one: start all of them on one machine, or on GPUs let network adapters carry what goes between machines \
+         (SHMEM_PATH=auto)"
     )]
     Machines {
         /// A rank.
@@ -111,6 +118,8 @@ struct Hello {
     backend: String,
     /// Machine and network namespace.
     machine: String,
+    /// What the settings call it.
+    host: Option<String>,
     heap: Option<u64>,
     pes: u32,
     /// The lowest number that its next World may have.
@@ -179,6 +188,7 @@ impl Group {
             version: Hello::version(),
             backend: backend.to_owned(),
             machine: machine(),
+            host: settings.host_id.clone(),
             heap: settings.heap,
             pes: settings.pes_or(1)?,
             world,
@@ -196,20 +206,24 @@ impl Group {
             Some(bytes) => format!("{bytes} bytes"),
             None => "the default size".to_owned(),
         })?;
-        if let Some(other) = hellos.iter().position(|hello| hello.machine != hellos[0].machine) {
+        let reaches = |hello: &&Hello| hello.machine == hellos[rank as usize].machine;
+        let apart = hellos.iter().position(|hello| hello.machine != hellos[0].machine);
+        if let Some(other) = apart.filter(|_| backend == "sim") {
             let (first, second) = (0, other as u32);
             return Err(ProcessError::Machines { first, second, backend }.into());
         }
-        let layout = Layout::new(rank, hellos.iter().map(|hello| hello.pes));
+        let hosts: Vec<_> = hellos.iter().map(|hello| (&hello.machine, &hello.host)).collect();
+        let layout = Layout::new(rank, hellos.iter().map(|hello| hello.pes)).on_hosts(&hosts);
         if layout.pes() as usize > MAX_PES {
             return Err(crate::ConfigError::TooManyPes { asked: layout.pes() }.into());
         }
-        let cards: Vec<_> = hellos.iter().map(|hello| hello.card.clone()).collect();
+        let card = |hello| Some(hello).filter(reaches).map(|hello: &Hello| hello.card.clone());
+        let cards: Vec<_> = hellos.iter().map(card).collect();
         let given_up = || processes.failure().is_some();
         let channels = Channels::connect(&door, rank, &cards, limit, &given_up).map_err(|cause| share(&cause))?;
         tracing::debug!(rank, "processes connected");
-        let board = board(&layout, &channels, rank, &given_up).map_err(|cause| share(&cause))?;
-        let post = Post::open(&channels, rank, limit, &given_up).map_err(|cause| share(&cause))?;
+        let board = board(&layout, &channels, &given_up).map_err(|cause| share(&cause))?;
+        let post = Post::open(&channels, &layout, processes, limit, &given_up).map_err(|cause| share(&cause))?;
         Ok(Self {
             layout,
             board,
@@ -263,6 +277,21 @@ impl Group {
         Ok(all.into_iter().flatten().collect())
     }
 
+    /// How far the PEs of this process are: how many rounds each has come to, and whether its device holds it up.
+    pub(crate) fn slots(&self) -> Vec<(u32, u64, bool)> {
+        let slot = |pe| (pe, self.board.came(pe), self.board.is_held_up(pe));
+        self.layout.local().map(slot).collect()
+    }
+
+    /// What a process of another machine says of its own.
+    pub(crate) fn note_slots(&self, slots: &[(u32, u64, bool)]) {
+        let is_far = |pe| pe < self.layout.pes() && !self.layout.is_near(self.layout.rank_of(pe));
+        for &(pe, came, held_up) in slots.iter().filter(|(pe, ..)| is_far(*pe)) {
+            self.board.come(pe, came);
+            self.board.hold_up(pe, held_up);
+        }
+    }
+
     /// Tells the other processes that a PE of this one has failed.
     pub(crate) fn tell(&self, pe: u32, cause: &str) {
         if let Some(processes) = self.processes() {
@@ -313,14 +342,19 @@ fn differ(what: &'static str, hellos: &[Hello], of: impl Fn(&Hello) -> String) -
     }
 }
 
-/// Rank 0's, in every process.
-fn board(layout: &Layout, channels: &Channels, rank: u32, given_up: &dyn Fn() -> bool) -> io::Result<Board> {
-    let mine = if rank == 0 { Some(Board::file(layout)?) } else { None };
+/// That of the machine's lowest rank, in every process of it.
+fn board(layout: &Layout, channels: &Channels, given_up: &dyn Fn() -> bool) -> io::Result<Board> {
+    let first = layout.near().next().unwrap_or_default();
+    let mine = if first == layout.rank() {
+        Some(Board::file(layout)?)
+    } else {
+        None
+    };
     let sent: Vec<BorrowedFd<'_>> = mine.iter().map(AsFd::as_fd).collect();
     let mut received = channels.share(&sent, given_up)?;
     let file = match mine {
         Some(file) => file,
-        None => received[0].pop().ok_or(io::ErrorKind::UnexpectedEof)?,
+        None => received[first as usize].pop().ok_or(io::ErrorKind::UnexpectedEof)?,
     };
     Board::shared(layout, file)
 }

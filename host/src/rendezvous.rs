@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 /// How often a PE that waits looks whether the others are held up.
 const LOOK: Duration = Duration::from_millis(100);
+/// How long a PE waits before it asks those of other machines what holds them up.
+pub(crate) const ASK: Duration = Duration::from_secs(1);
 
 pub(crate) struct Rendezvous<V> {
     layout: Layout,
@@ -73,6 +75,9 @@ pub(crate) trait Host {
     /// The PE waits for its device, which has a limit of its own.
     fn is_held_up(&self, pe: u32) -> bool;
 
+    /// These PEs have not come for some time: those of other machines are asked how far they are.
+    fn ask(&self, absent: &[u32]);
+
     /// These PEs' threads are let go now, among them the one that calls.
     fn release(&self, pes: Range<u32>);
 
@@ -126,6 +131,8 @@ impl<V> Rendezvous<V> {
         host.come(pe, round + 1);
         self.give(&mut state, pe, value, host);
         let mut start = Instant::now();
+        let since = start;
+        let patience = host.limit().map_or(ASK, |limit| ASK.min(limit / 4));
         loop {
             if state.rounds != round {
                 return Ok(state.complete.clone());
@@ -148,6 +155,9 @@ impl<V> Rendezvous<V> {
             let remote = self.layout.remote().filter(|&pe| host.came(pe) <= round);
             let mut absent: Vec<u32> = local.chain(remote).collect();
             absent.sort_unstable();
+            if since.elapsed() >= patience {
+                host.ask(&absent);
+            }
             if absent.iter().any(|&pe| host.is_held_up(pe)) {
                 start = Instant::now();
             }
@@ -320,6 +330,8 @@ mod tests {
         fn came(&self, _: u32) -> u64 {
             0
         }
+
+        fn ask(&self, _: &[u32]) {}
     }
 
     #[test]

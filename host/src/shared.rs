@@ -6,11 +6,11 @@ use crate::collective::Turn;
 use crate::meetings::Meetings;
 use crate::post::Letter;
 use crate::processes::Group;
-use crate::rendezvous::{Host, Rendezvous};
+use crate::rendezvous::{ASK, Host, Rendezvous};
 use shmem::Serial;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -30,6 +30,8 @@ pub(crate) struct Shared {
     pub(crate) time_limit: Option<Duration>,
     pub(crate) group: Group,
     failure: OnceLock<Failure>,
+    /// When processes of other machines were last asked how far they are.
+    asked: Mutex<Option<Instant>>,
 }
 
 /// The first failure: all others follow from it, or came too late to matter.
@@ -48,6 +50,7 @@ impl Shared {
             time_limit,
             group,
             failure: OnceLock::new(),
+            asked: Mutex::default(),
         }
     }
 
@@ -166,6 +169,28 @@ impl Host for Shared {
 
     fn came(&self, pe: u32) -> u64 {
         self.group.board.came(pe)
+    }
+
+    fn ask(&self, absent: &[u32]) {
+        let layout = &self.group.layout;
+        let mut far: Vec<_> = absent
+            .iter()
+            .map(|&pe| layout.rank_of(pe))
+            .filter(|&rank| !layout.is_near(rank))
+            .collect();
+        far.dedup();
+        let Some(post) = self.group.post().filter(|_| !far.is_empty()) else {
+            return;
+        };
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let pause = self.limit().map_or(ASK, |limit| ASK.min(limit / 4));
+        if asked.is_some_and(|asked| asked.elapsed() < pause) {
+            return;
+        }
+        *asked = Some(Instant::now());
+        let rank = layout.rank();
+        // Without an answer the limit decides.
+        let _ = post.send(&Letter::Ask { rank }, far, &|| self.failed());
     }
 
     fn release(&self, mut pes: Range<u32>) {

@@ -223,6 +223,13 @@ impl Builder {
         })
     }
 
+    /// What this process calls its machine.
+    #[cfg(test)]
+    pub(crate) fn host_id(mut self, name: Option<&str>) -> Self {
+        self.settings.host_id = name.map(str::to_owned);
+        self
+    }
+
     /// With PEs in these processes, so many in this one as the settings say, or one.
     #[cfg(test)]
     pub(crate) fn processes(mut self, processes: Arc<dyn Processes>) -> Self {
@@ -294,6 +301,7 @@ impl World {
     /// | `SHMEM_BACKEND` | `auto` | `cuda`, `sim`, or `auto`: GPUs if there are any |
     /// | `SHMEM_NPES` | devices; simulator: 4; under a launcher: 1 | PEs of this process |
     /// | `SHMEM_HEAP` | the device's memory; simulator: 1G | address space per PE: `512M`, `4G` |
+    /// | `SHMEM_HOST_ID` | | processes with the same text are on one machine, if the system says so too |
     /// | `SHMEM_HANDLES` | `fd` | as what GPU memory travels between processes: `fd` or `fabric` |
     /// | `SHMEM_TIMEOUT` | 30 | seconds that a wait may last; 0: no limit |
     /// | `SHMEM_SIM_SEED` | 0 | which of the possible orders the simulator takes |
@@ -375,6 +383,9 @@ impl World {
             }
             let received = shared.group.post().map(|post| {
                 scope.spawn(|| shared.meetings.receive(post, shared));
+                if post.has_far() {
+                    scope.spawn(|| shared.meetings.receive_far(post, shared));
+                }
                 Received(post, shared.group.layout.rank())
             });
             let threads: Vec<_> = local.clone().map(start).collect();
@@ -467,7 +478,7 @@ impl Drop for Watched<'_> {
     }
 }
 
-/// Ends the thread that receives letters.
+/// Ends the threads that receive letters.
 struct Received<'a>(&'a Post, u32);
 
 impl Drop for Received<'_> {

@@ -219,11 +219,11 @@ struct Job(Vec<Child>);
 
 impl Job {
     fn start(scenario: &str, size: u32, pes: u32) -> Self {
-        Self::start_within(scenario, size, pes, 20)
+        Self::start_on(1, scenario, size, pes, 20)
     }
 
-    /// All have so many seconds to find each other.
-    fn start_within(scenario: &str, size: u32, pes: u32, join_s: u32) -> Self {
+    /// They take turns on what they call so many machines, and have so many seconds to find each other.
+    fn start_on(machines: u32, scenario: &str, size: u32, pes: u32, join_s: u32) -> Self {
         static JOBS: AtomicU32 = AtomicU32::new(0);
         let number = JOBS.fetch_add(1, Ordering::Relaxed);
         let root = format!("unix:shmem-test-{}-{number}", std::process::id());
@@ -236,6 +236,7 @@ impl Job {
                 .env("SHMEM_TIMEOUT", "20")
                 .env("SHMEM_PATH", if scenario == "adapters" { "mixed" } else { "auto" })
                 .env("SHMEM_JOIN_TIMEOUT", join_s.to_string())
+                .env("SHMEM_HOST_ID", format!("machine {}", rank % machines))
                 .env("SHMEM_NPES", pes.to_string())
                 .env("SHMEM_RANK", rank.to_string())
                 .env("SHMEM_SIZE", size.to_string())
@@ -296,7 +297,11 @@ impl Job {
 }
 
 fn all_fine(scenario: &str, size: u32, pes: u32) {
-    for (rank, (status, text)) in Job::start(scenario, size, pes)
+    all_fine_on(1, scenario, size, pes);
+}
+
+fn all_fine_on(machines: u32, scenario: &str, size: u32, pes: u32) {
+    for (rank, (status, text)) in Job::start_on(machines, scenario, size, pes, 20)
         .wait(Duration::from_secs(30))
         .iter()
         .enumerate()
@@ -325,6 +330,18 @@ fn teams_span_processes() {
 #[test]
 fn a_mismatch_is_an_error_and_no_end() {
     all_fine("mismatch", 2, 1);
+}
+
+#[test]
+fn a_world_spans_machines() {
+    for (machines, size, pes) in [(2, 2, 1), (2, 3, 2), (3, 5, 1)] {
+        for scenario in ["communicate", "teams", "mismatch"]
+            .into_iter()
+            .take(if size == 2 { 3 } else { 2 })
+        {
+            all_fine_on(machines, scenario, size, pes);
+        }
+    }
 }
 
 #[test]
@@ -379,7 +396,7 @@ fn the_others_end_when_one_is_killed() {
         let (size, draw) = (2 + seed as u32 % 3, mix(seed));
         let pes = 1 + seed as u32 % 2;
         let victim = (draw % u64::from(size)) as usize;
-        let mut job = Job::start("for-ever", size, pes);
+        let mut job = Job::start_on(1 + u32::from(seed % 3 == 2), "for-ever", size, pes, 20);
         for child in &mut job.0 {
             let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
             assert!(lines.any(|line| line.unwrap().contains("READY")));
@@ -407,7 +424,7 @@ fn the_others_end_when_one_is_killed_at_the_start() {
         let (size, draw) = (3, mix(seed));
         // Rank 0 is where the others meet: without it they look for it as long as they may.
         let victim = 1 + (draw % u64::from(size - 1)) as usize;
-        let mut job = Job::start_within("for-ever", size, 1, 2);
+        let mut job = Job::start_on(1, "for-ever", size, 1, 2);
         thread::sleep(Duration::from_micros(draw / 7 % 30_000));
         job.0[victim].kill().unwrap();
         for (rank, (_, text)) in job.wait(Duration::from_secs(15)).iter().enumerate() {

@@ -22,6 +22,8 @@ mod rma;
 mod together;
 
 pub(crate) use atomic::{Op, access};
+#[cfg(target_arch = "nvptx64")]
+pub(crate) use order::look_for_errors;
 pub(crate) use order::{quiet, quiet_all};
 pub(crate) use rma::{get, load, put, put_signal, signal, store};
 

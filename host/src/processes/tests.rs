@@ -8,15 +8,37 @@ use crate::{collective_launch, launch};
 use shmem::fault::FaultKind;
 use shmem::prelude::*;
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock, mpsc};
 use std::thread;
 use std::time::Instant;
+
+type Inbox = (Mutex<mpsc::Sender<Vec<u8>>>, Mutex<mpsc::Receiver<Vec<u8>>>);
 
 /// What the threads share.
 struct Job {
     meeting: Rendezvous<Vec<u8>>,
     failure: OnceLock<(u32, String)>,
     size: u32,
+    /// Letters to each rank, and how many there were.
+    letters: Vec<Inbox>,
+    sent: AtomicU32,
+}
+
+impl Job {
+    fn new(size: u32) -> Arc<Self> {
+        let inbox = |_| {
+            let (to, from) = mpsc::channel();
+            (Mutex::new(to), Mutex::new(from))
+        };
+        Arc::new(Self {
+            meeting: Rendezvous::new(Layout::alone(size)),
+            failure: OnceLock::new(),
+            size,
+            letters: (0..size).map(inbox).collect(),
+            sent: AtomicU32::new(0),
+        })
+    }
 }
 
 impl Host for Job {
@@ -39,6 +61,8 @@ impl Host for Job {
     fn came(&self, _: u32) -> u64 {
         0
     }
+
+    fn ask(&self, _: &[u32]) {}
 }
 
 struct Member {
@@ -63,6 +87,24 @@ impl Processes for Member {
         }
     }
 
+    fn send(&self, to: u32, letter: &[u8], _: Option<Duration>) -> Result<(), String> {
+        self.job.sent.fetch_add(1, Relaxed);
+        let inbox = self.job.letters[to as usize].0.lock().unwrap();
+        inbox.send(letter.to_vec()).map_err(|error| error.to_string())
+    }
+
+    fn receive(&self, within: Duration) -> Result<Option<Vec<u8>>, String> {
+        let letter = self.job.letters[self.rank as usize]
+            .1
+            .lock()
+            .unwrap()
+            .recv_timeout(within);
+        match self.failure() {
+            Some((_, cause)) if letter.is_err() => Err(cause),
+            _ => Ok(letter.ok()),
+        }
+    }
+
     fn fail(&self, cause: &str) {
         self.job.failure.get_or_init(|| (self.rank, cause.to_owned()));
         self.job.meeting.wake();
@@ -79,12 +121,18 @@ impl Processes for Member {
 
 /// Runs `f` on so many PEs in each of so many processes; their results by rank.
 fn in_processes(counts: &[u32], limit: f64, f: impl Fn(Pe) -> Result<(), Error> + Sync) -> Vec<Result<(), Error>> {
+    on_machines(&vec![None; counts.len()], counts, limit, f).0
+}
+
+/// The same where each process names its machine; also how many letters went from one to another.
+fn on_machines(
+    hosts: &[Option<&str>],
+    counts: &[u32],
+    limit: f64,
+    f: impl Fn(Pe) -> Result<(), Error> + Sync,
+) -> (Vec<Result<(), Error>>, u32) {
     let size = counts.len() as u32;
-    let job = Arc::new(Job {
-        meeting: Rendezvous::new(Layout::alone(size)),
-        failure: OnceLock::new(),
-        size,
-    });
+    let job = Job::new(size);
     let start = Instant::now();
     let results = thread::scope(|scope| {
         let processes: Vec<_> = (0..size)
@@ -96,6 +144,7 @@ fn in_processes(counts: &[u32], limit: f64, f: impl Fn(Pe) -> Result<(), Error> 
                         .pes(counts[rank as usize])
                         .heap(32 << 20)
                         .time_limit(Some(Duration::from_secs_f64(limit)))
+                        .host_id(hosts[rank as usize])
                         .processes(Arc::new(member))
                         .build()?
                         .run(f)
@@ -105,7 +154,7 @@ fn in_processes(counts: &[u32], limit: f64, f: impl Fn(Pe) -> Result<(), Error> 
         processes.into_iter().map(|process| process.join().unwrap()).collect()
     });
     assert!(start.elapsed() < Duration::from_secs(20), "took {:?}", start.elapsed());
-    results
+    (results, job.sent.load(Relaxed))
 }
 
 #[kernel]
@@ -307,11 +356,7 @@ fn a_kernel_that_waits_for_another_process_ends_at_the_limit() {
 
 #[test]
 fn processes_with_other_settings_are_told() {
-    let job = Arc::new(Job {
-        meeting: Rendezvous::new(Layout::alone(2)),
-        failure: OnceLock::new(),
-        size: 2,
-    });
+    let job = Job::new(2);
     let errors = thread::scope(|scope| {
         let build = |rank| {
             let member = Member { job: job.clone(), rank };
@@ -364,6 +409,69 @@ fn teams_of_teams_are_made_by_members_in_any_processes() {
             pe.barrier_all()
         }));
     }
+}
+
+#[test]
+fn teams_have_members_on_several_machines() {
+    for hosts in [["a", "b", "a"], ["a", "b", "b"], ["a", "b", "c"]] {
+        let (results, letters) = on_machines(&hosts.map(Some), &[1, 2, 1], 10.0, |pe| {
+            let team = pe.team(&[3, 1])?;
+            for _ in 0..50 {
+                if let Some(team) = &team {
+                    assert_eq!(
+                        team.split(&[1, 0])?.map(|team| team.members().to_vec()),
+                        Some(vec![1, 3])
+                    );
+                }
+                pe.barrier_all()?;
+            }
+            collective_launch!(pe, meet<<<1, 32>>>(team.as_ref()))?;
+            pe.barrier_all()
+        });
+        fine(results);
+        let apart = hosts[1] != hosts[2];
+        assert_eq!(letters >= 100, apart, "{hosts:?}: {letters} letters");
+    }
+}
+
+#[kernel]
+fn nap(ms: u64) {
+    thread::sleep(Duration::from_millis(ms));
+}
+
+#[test]
+fn whose_device_is_busy_on_another_machine_is_waited_for() {
+    for hosts in [[None, None], [None, Some("b")]] {
+        fine(
+            on_machines(&hosts, &[1, 1], 0.5, |pe| {
+                if pe.id() == 1 {
+                    for _ in 0..5 {
+                        launch!(pe, nap<<<1, 1>>>(300))?;
+                    }
+                    pe.stream().synchronize()?;
+                }
+                pe.barrier_all()
+            })
+            .0,
+        );
+    }
+}
+
+#[test]
+fn who_is_missing_on_another_machine_is_named() {
+    let hosts = [Some("a"), Some("b"), Some("b")];
+    let (results, _) = on_machines(&hosts, &[1, 1, 1], 0.5, |pe| {
+        if pe.id() == 2 {
+            thread::sleep(Duration::from_secs(1));
+        }
+        pe.barrier_all()
+    });
+    let told = |result: &Result<(), Error>| match result {
+        Err(Error::Collective(CollectiveError::TimeLimit { absent, .. })) => absent == &[2],
+        Err(Error::PeerFailed { cause, .. }) => cause.contains("for PEs [2]"),
+        _ => false,
+    };
+    assert!(results.iter().all(told), "{results:?}");
 }
 
 #[test]

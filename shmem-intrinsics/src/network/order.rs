@@ -33,6 +33,23 @@ pub(crate) fn quiet_all<G: Tile>(tile: G) {
     }
 }
 
+/// A fault, if an adapter has refused what this PE posted: a wait may be for what follows from it, and never end.
+#[cfg(target_arch = "nvptx64")]
+#[cold]
+#[inline(never)]
+#[track_caller]
+pub(crate) fn look_for_errors() {
+    let (contexts, pes) = (Queue::contexts(), arch::n_pes());
+    let mut i = 0;
+    while i < contexts * pes {
+        let (ctx, pe) = (i / pes, i % pes);
+        if carries(pe) {
+            Queue::of(Peer { pe, ctx }).look();
+        }
+        i += 1;
+    }
+}
+
 #[inline(never)]
 #[track_caller]
 fn drain<const VISIBLE: bool>(to: Peer) {

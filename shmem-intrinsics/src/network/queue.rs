@@ -355,7 +355,7 @@ impl Queue {
     /// Looks at the completion; up to where everything is done.
     #[inline(always)]
     #[track_caller]
-    fn look(self) -> u64 {
+    pub(super) fn look(self) -> u64 {
         // Before the completion: what is seen there is then not older.
         let done = get(self.done(), Order::Acquire);
         let completion: u64 = constant!(self.at, SendQueue.completion);

@@ -372,7 +372,7 @@ mod host {
         fn new(pe: &Pe) -> anyhow::Result<Self> {
             let gpu = pe.device_name() != "the simulator";
             let (rounds, blocks, threads) = if gpu {
-                (100_000, 4, 128)
+                (full_or_little(100_000, 1000), 4, 128)
             } else {
                 (full_or_little(50, 2), 2, 64)
             };

@@ -41,6 +41,11 @@ impl Run {
 
 /// Runs the program on the fake, in so many processes.
 fn run(processes: u32, variables: &[(&str, &str)], arguments: &[&str]) -> Run {
+    run_on(1, processes, variables, arguments)
+}
+
+/// The same on so many machines, which are one that the processes give several names.
+fn run_on(machines: u32, processes: u32, variables: &[(&str, &str)], arguments: &[&str]) -> Run {
     static RUNS: AtomicU32 = AtomicU32::new(0);
     let number = RUNS.fetch_add(1, Ordering::Relaxed);
     let report = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("report-{}-{number}", std::process::id()));
@@ -64,6 +69,7 @@ fn run(processes: u32, variables: &[(&str, &str)], arguments: &[&str]) -> Run {
                 .env("SHMEM_RANK", rank.to_string())
                 .env("SHMEM_SIZE", processes.to_string())
                 .env("SHMEM_ROOT", root.to_string())
+                .env("SHMEM_HOST_ID", format!("machine {}", rank % machines))
                 .env("SHMEM_SECRET", "a secret of this test only");
         }
         command.envs(variables.iter().copied()).spawn().unwrap()
@@ -288,6 +294,28 @@ fn real_adapters_are_set_up_through_rdma_core_and_given_back() {
     let run = run(1, &wrong, &["barrier"]);
     assert!(run.text().contains("mlx5_7"), "{}", run.text());
     run.left_nothing();
+}
+
+#[test]
+fn between_machines_go_real_adapters() {
+    let none = run_on(2, 2, &[("SHMEM_HEAP", "100M")], &["barrier"]);
+    let text = none.text();
+    assert!(
+        text.contains("no mlx5 adapter") || text.contains("install rdma-core"),
+        "{text}"
+    );
+    none.left_nothing();
+    let stores = run_on(2, 2, &[("SHMEM_PATH", "load-store")], &["barrier"]);
+    assert!(stores.text().contains("run on different machines"), "{}", stores.text());
+    stores.left_nothing();
+    let Some(folders) = verbs() else { return };
+    let far = ("FAKE_VERBS_FAR", "1");
+    let base = [("LD_LIBRARY_PATH", &*folders), ("SHMEM_HEAP", "100M"), far];
+    for pes in ["1", "3"] {
+        let run = run_on(2, 2, &[&base[..], &[("SHMEM_NPES", pes)]].concat(), &[]);
+        worked_or_has_no_images(&run);
+        run.left_nothing();
+    }
 }
 
 #[test]

@@ -65,6 +65,8 @@ pub(super) struct Part {
 #[derive(Default)]
 struct Growth {
     chunks: Vec<Chunk>,
+    /// How often heaps grew, by a chunk each.
+    grown: u32,
     /// Bytes of each heap that are there.
     backed: u64,
     /// Calls of each PE that have been answered, and the last answer.
@@ -213,6 +215,7 @@ impl Heap {
             }
         }
         growth.backed += size;
+        growth.grown += 1;
         growth.chunks.append(&mut chunks);
         Ok(())
     }
@@ -242,11 +245,7 @@ impl Heap {
     /// Bytes of each heap that are there, and in how many chunks.
     pub(super) fn backed(&self) -> Backed {
         let growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
-        let chunks = if self.is_pinned() {
-            1
-        } else {
-            growth.chunks.len() as u32 / self.parts.len() as u32
-        };
+        let chunks = if self.is_pinned() { 1 } else { growth.grown };
         Backed {
             bytes: growth.backed,
             chunks,

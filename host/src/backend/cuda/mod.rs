@@ -202,6 +202,7 @@ impl Cuda {
                 // Host memory is everybody's.
                 (Way::Emulated(_), _) => (0..gpus.len()).collect(),
                 (_, Reach::Nobody) => owner.into_iter().collect(),
+                _ if !settings.reaches(&layout, layout.rank_of(pe)) => vec![],
                 _ => users(&gpus, &sees[layout.rank() as usize].devices, device(pe))?,
             };
             parts.push(heap::Part { owner, users });

@@ -50,8 +50,8 @@ enum Sent {
 }
 
 impl Travel {
-    /// Gives one handle for each PE of this process to all processes, and gets theirs, by PE. `mine` is None where this
-    /// process has none to give; the result is None where another one had none. All processes call it.
+    /// Gives one handle for each PE of this process to all processes that memory reaches, and gets theirs, by PE. `mine` is None
+    /// where this process has none to give; the result is None where any other one had none. All processes call it.
     pub(super) fn exchange(
         &self,
         driver: &Driver,
@@ -64,8 +64,12 @@ impl Travel {
             Kind::Nowhere | Kind::Descriptor => self.descriptors(driver, handles, watch)?,
         };
         let pes = |rank| self.layout.of_rank(rank);
-        let theirs = || (0..).zip(&sent).filter(|(rank, _)| pes(*rank) != self.layout.local());
-        if theirs().any(|(rank, sent)| sent.len() != pes(rank).len()) {
+        let theirs = || {
+            (0..)
+                .zip(&sent)
+                .filter(|(rank, _)| pes(*rank) != self.layout.local() && self.reaches(*rank))
+        };
+        if !self.all_have(mine.is_some(), watch)? || theirs().any(|(rank, sent)| sent.len() != pes(rank).len()) {
             return Ok(None);
         }
         let import = |(rank, sent): (u32, &Vec<Sent>)| -> Vec<_> {
@@ -75,6 +79,21 @@ impl Travel {
                 .collect()
         };
         Ok(Some(theirs().flat_map(import).collect::<Result<_, CudaError>>()?))
+    }
+
+    /// Whether memory of a process travels here: descriptors stay on a machine.
+    pub(super) fn reaches(&self, rank: u32) -> bool {
+        self.kind == Kind::Fabric || self.layout.is_near(rank)
+    }
+
+    /// Whether every process has something to give. Those that handles reach are seen to have nothing; others are asked.
+    fn all_have(&self, mine: bool, watch: &Watch<'_>) -> Result<bool, Error> {
+        if (0..self.layout.processes()).all(|rank| self.reaches(rank)) {
+            return Ok(true);
+        }
+        let told = self.others.processes.allgather(wire::encode(&mine), watch.limit);
+        let told = told.map_err(|cause| ProcessError::Lost { cause })?;
+        Ok(told.iter().all(|bytes| wire::decode(bytes) == Some(true)))
     }
 
     fn descriptors(

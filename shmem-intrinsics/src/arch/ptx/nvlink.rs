@@ -290,6 +290,9 @@ pub(crate) fn poll<V>(_watch: &Watch, mut load: impl FnMut() -> V, ready: impl F
             if since == 0 {
                 since = now;
             } else if limit != 0 && now.wrapping_sub(since) > limit {
+                if crate::network::present() {
+                    crate::network::look_for_errors();
+                }
                 fault(FaultKind::TimeLimit, 0, now.wrapping_sub(since), at);
             }
         }

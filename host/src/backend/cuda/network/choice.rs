@@ -4,7 +4,8 @@ use crate::backend::cuda::gpu::Gpu;
 use crate::backend::cuda::heap::{Heap, Part};
 use crate::backend::cuda::travel::Travel;
 use crate::config::{Path, Settings};
-use crate::processes::Group;
+use crate::layout::Layout;
+use crate::processes::{Group, ProcessError};
 use crate::{Error, NetworkError};
 use std::ops::Range;
 
@@ -83,16 +84,23 @@ pub(crate) struct Real {
 impl Way {
     pub(crate) fn of(settings: &Settings, group: &Group) -> Result<Self, Error> {
         let hca = std::env::var("SHMEM_HCA").unwrap_or_default();
-        Self::choose(settings, group.layout.processes(), group.layout.pes(), &hca)
+        Self::choose(settings, &group.layout, &hca)
     }
 
-    fn choose(settings: &Settings, processes: u32, pes: u32, hca: &str) -> Result<Self, Error> {
+    fn choose(settings: &Settings, layout: &Layout, hca: &str) -> Result<Self, Error> {
+        let (processes, pes) = (layout.processes(), layout.pes());
+        let far = (0..processes).find(|&rank| !settings.reaches(layout, rank));
+        if let (Path::LoadStore, Some(second)) = (settings.path, far) {
+            let (first, backend) = (layout.rank(), "SHMEM_PATH=load-store");
+            return Err(ProcessError::Machines { first, second, backend }.into());
+        }
         let queues = Queues {
             contexts: settings.queue_contexts,
             log2: settings.queue_blocks.ilog2(),
         };
         let emulated = hca == EMULATED;
         let reach = match settings.path {
+            Path::Auto if far.is_some() => Reach::Devices,
             Path::Auto | Path::LoadStore => return Ok(Self::LoadStore),
             Path::Ibgda => Reach::Nobody,
             Path::Mixed if emulated => Reach::Nodes(settings.node_pes.unwrap_or(pes.div_ceil(2))),
@@ -154,6 +162,7 @@ impl Way {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::MemoryHandles;
 
     fn of(path: Path, node_pes: Option<u32>, processes: u32, hca: &str) -> Result<Way, String> {
         let settings = Settings {
@@ -163,7 +172,34 @@ mod tests {
             queue_contexts: 3,
             ..Settings::default()
         };
-        Way::choose(&settings, processes, 5, hca).map_err(|error| error.to_string())
+        let pes = |rank| if rank == 0 { 6 - processes } else { 1 };
+        let layout = Layout::new(0, (0..processes).map(pes));
+        Way::choose(&settings, &layout, hca).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn between_machines_go_adapters() {
+        let layout = Layout::new(1, [2, 2]).on_hosts(&["a", "b"]);
+        let of = |path, handles, hca| {
+            let settings = Settings {
+                handles,
+                path,
+                ..Settings::default()
+            };
+            Way::choose(&settings, &layout, hca).map(Way::reach)
+        };
+        let descriptors = |path, hca| of(path, MemoryHandles::Descriptor, hca).map_err(|error| error.to_string());
+        assert_eq!(descriptors(Path::Auto, ""), Ok(Reach::Devices));
+        assert_eq!(descriptors(Path::Ibgda, ""), Ok(Reach::Nobody));
+        let refused = descriptors(Path::LoadStore, "").unwrap_err();
+        assert!(
+            refused.starts_with("processes 1 and 0 run on different machines"),
+            "{refused}"
+        );
+        let emulated = descriptors(Path::Auto, EMULATED).unwrap_err();
+        assert!(emulated.contains("serve the PEs of one process"), "{emulated}");
+        let fabric = of(Path::LoadStore, MemoryHandles::Fabric, "").unwrap();
+        assert_eq!(fabric, Reach::Devices);
     }
 
     #[test]
