@@ -31,7 +31,8 @@ fn send<const FP8: bool>(s: Shape, tokens: Tokens, inbox: Inbox, epoch: u64) {
         for expert in Block.strided(n * local) {
             let count = inbox.count.at(mine * local + expert % local);
             let value = epoch << 32 | u64::from(counts.load(expert));
-            shmem::signal_op(count.set(value), expert / local);
+            // It is all that this tells.
+            shmem::relaxed::signal_op(count.set(value), expert / local);
         }
         Block.sync();
     }
@@ -116,7 +117,7 @@ fn receive<const FP8: bool>(s: Shape, inbox: Inbox, out: Packed, epoch: u64) {
         let mut jobs = 0;
         for from in Warp.strided(pes) {
             let count = inbox.count.at((half * n + from) * local + expert);
-            jobs += shmem::wait_until(Thread, count, ge(epoch << 32)) as u32;
+            jobs += shmem::relaxed::wait_until(Thread, count, ge(epoch << 32)) as u32;
         }
         Warp.sum(jobs)
     };
@@ -133,6 +134,10 @@ fn receive<const FP8: bool>(s: Shape, inbox: Inbox, out: Packed, epoch: u64) {
         let row = shmem::wait_until(Block, inbox.ready.at(at), ge(2 * epoch)) % 2 == 1;
         let message = inbox.rows.chunk(at, lines);
         let head = message.slice(numbers + scales..lines).cast::<U32x2>();
+        let (end, mut i) = (if row { numbers + scales } else { 0 }, Block.rank());
+        let load = |i| if i < end { message.load(i) } else { U32x4::default() };
+        // The first lines are on their way while the places are found.
+        let mut line = load(i);
         for k in (Warp.id()..s.top).step_by(warps as usize) {
             let [to, weight] = if row { head.load(k).0 } else { [NONE, 0] };
             let (expert, slot) = (to >> 16, to & 0xffff);
@@ -149,8 +154,8 @@ fn receive<const FP8: bool>(s: Shape, inbox: Inbox, out: Packed, epoch: u64) {
             }
         }
         Block.sync();
-        for i in Block.strided(if row { numbers + scales } else { 0 }) {
-            let line = message.load(i);
+        while i < end {
+            let next = load(i + Block.size());
             for k in 0..s.top {
                 let place = places.load(k);
                 if place != NONE && i < numbers {
@@ -159,6 +164,7 @@ fn receive<const FP8: bool>(s: Shape, inbox: Inbox, out: Packed, epoch: u64) {
                     out.scales.store(place * scales + i - numbers, line);
                 }
             }
+            (line, i) = (next, i + Block.size());
         }
         Block.sync();
     }
