@@ -104,7 +104,6 @@ impl<'a> FusedNorm<'a> {
             1 << 20
         );
         let (n, block) = (team.n_pes() as usize, block(hidden, packets::LINES));
-        let [one_shot, two_shot] = passes_of(pe, hidden)?;
         // One PE sends nothing, and takes packets' way for any number of tokens.
         let in_packets = (limit / (2 * hidden)).clamp(1, tokens);
         let boxes = if n == 1 { 1 } else { in_packets };
@@ -118,7 +117,11 @@ impl<'a> FusedNorm<'a> {
             epochs: pe.buffer(tokens)?,
             told: pe.signals(0)?,
             steps: pe.buffer(tokens)?,
-            grids: [blocks::<by_packets>(pe, hidden, packets::LINES)?, one_shot, two_shot],
+            grids: [
+                blocks::<by_packets>(pe, hidden, packets::LINES)?,
+                blocks::<by_passes<false>>(pe, hidden, passes::LINES)?,
+                blocks::<by_passes<true>>(pe, hidden, passes::LINES)?,
+            ],
             plain: false,
             pe,
         };
@@ -226,15 +229,13 @@ impl<'a> FusedNorm<'a> {
                 let shape = if self.plain { shape } else { shape.collective() };
                 self.pe.launch(shape, by_packets(norm, &self.boxes, &self.epochs))
             }
-            _ => {
-                let lines = lines_of(self.hidden);
-                let (pe, shape) = (self.pe, shape(lines).collective());
-                match (algorithm, lines) {
-                    (Algorithm::OneShot, 2) => pe.launch(shape, by_passes::<false, 2>(norm, words, steps)),
-                    (Algorithm::OneShot, _) => pe.launch(shape, by_passes::<false, 4>(norm, words, steps)),
-                    (_, 2) => pe.launch(shape, by_passes::<true, 2>(norm, words, steps)),
-                    _ => pe.launch(shape, by_passes::<true, 4>(norm, words, steps)),
-                }
+            Algorithm::OneShot => {
+                let call = by_passes::<false>(norm, words, steps);
+                self.pe.launch(shape(passes::LINES).collective(), call)
+            }
+            Algorithm::TwoShot => {
+                let call = by_passes::<true>(norm, words, steps);
+                self.pe.launch(shape(passes::LINES).collective(), call)
             }
         }?;
         Ok(())
@@ -244,25 +245,6 @@ impl<'a> FusedNorm<'a> {
 /// Threads for a row of which each holds so many lines.
 fn block(hidden: usize, lines: usize) -> u32 {
     (hidden / LINE).div_ceil(lines).next_multiple_of(32) as u32
-}
-
-/// Lines of a thread where rows go by passes.
-fn lines_of(hidden: usize) -> usize {
-    if hidden > 2 * LINE * passes::THREADS { 4 } else { 2 }
-}
-
-/// Blocks of one shot, and of two.
-fn passes_of(pe: &Pe, hidden: usize) -> anyhow::Result<[u32; 2]> {
-    Ok(match lines_of(hidden) {
-        2 => [
-            blocks::<by_passes<false, 2>>(pe, hidden, 2)?,
-            blocks::<by_passes<true, 2>>(pe, hidden, 2)?,
-        ],
-        lines => [
-            blocks::<by_passes<false, 4>>(pe, hidden, lines)?,
-            blocks::<by_passes<true, 4>>(pe, hidden, lines)?,
-        ],
-    })
 }
 
 fn blocks<K: Kernel>(pe: &Pe, hidden: usize, lines: usize) -> anyhow::Result<u32> {
