@@ -10,18 +10,28 @@ use shmem::vector::{U32x2, U32x4};
 /// only the second one waits. Dynamic shared memory: [`Config::dispatch_bytes`](crate::Config::dispatch_bytes).
 #[kernel(collective, max_block = 1024, for<false>, for<true>)]
 pub fn dispatch<const FP8: bool>(_all: Collective, halves: u32, s: Shape, tokens: Tokens, inbox: Inbox, out: Packed) {
-    let epoch = inbox.epoch.load(0) + 1;
     if halves & SEND != 0 {
-        send::<FP8>(s, tokens, inbox, epoch);
+        send::<FP8>(s, tokens, inbox);
     }
     if halves & RECEIVE != 0 {
-        receive::<FP8>(s, inbox, out, epoch);
+        receive::<FP8>(s, inbox, out);
     }
 }
 
 #[inline(always)]
-fn send<const FP8: bool>(s: Shape, tokens: Tokens, inbox: Inbox, epoch: u64) {
+fn send<const FP8: bool>(s: Shape, tokens: Tokens, inbox: Inbox) {
     let (me, n, blocks) = (shmem::my_pe(), shmem::n_pes(), thread::grid_size());
+    let (row, lines) = (s.hidden / 8, s.message::<FP8>());
+    let stage = shmem::shared::dynamic::<U32x4>();
+    let stage_row = |token: u32| {
+        copy_async(Block, stage.slice(0..row).cast(), tokens.x.chunk(token, row));
+        commit();
+    };
+    // The first row is on its way while all else comes.
+    if Block.id() < s.tokens {
+        stage_row(Block.id());
+    }
+    let epoch = inbox.epoch.load(0) + 1;
     let (mine, local) = ((epoch % 2) as u32 * n + me, s.local(n));
     shared!(counts: [u32; EXPERTS]);
     let counts = counts.slice(0..n * local);
@@ -36,8 +46,6 @@ fn send<const FP8: bool>(s: Shape, tokens: Tokens, inbox: Inbox, epoch: u64) {
         }
         Block.sync();
     }
-    let (row, lines) = (s.hidden / 8, s.message::<FP8>());
-    let stage = shmem::shared::dynamic::<U32x4>();
     let message = if FP8 {
         stage.slice(row..row + lines)
     } else {
@@ -45,17 +53,21 @@ fn send<const FP8: bool>(s: Shape, tokens: Tokens, inbox: Inbox, epoch: u64) {
     };
     let head = message.slice(lines - s.top.div_ceil(2)..lines).cast::<U32x2>();
     for token in (Block.id()..s.tokens).step_by(blocks as usize) {
-        copy_async(Block, stage.slice(0..row).cast(), tokens.x.chunk(token, row));
-        commit();
-        let first = token * s.top;
+        if token != Block.id() {
+            stage_row(token);
+        }
+        let (first, k) = (token * s.top, Block.rank());
+        let (expert, weight) = if k < s.top {
+            (tokens.chosen.load(first + k), tokens.weight.load(first + k).to_bits())
+        } else {
+            (-1, 0)
+        };
         count_jobs(counts, tokens.chosen, first);
-        for k in Block.strided(head.len() as u32) {
-            let expert = if k < s.top { tokens.chosen.load(first + k) } else { -1 };
+        if k < head.len() as u32 {
             let job = if expert < 0 {
                 [NONE, 0]
             } else {
-                let to = (expert as u32) << 16 | counts.load(expert);
-                [to, tokens.weight.load(first + k).to_bits()]
+                [(expert as u32) << 16 | counts.load(expert), weight]
             };
             head.store(k, U32x2(job));
         }
@@ -99,7 +111,8 @@ fn count_jobs(counts: Shared<u32>, chosen: Global<i32>, jobs: u32) {
 }
 
 #[inline(always)]
-fn receive<const FP8: bool>(s: Shape, inbox: Inbox, out: Packed, epoch: u64) {
+fn receive<const FP8: bool>(s: Shape, inbox: Inbox, out: Packed) {
+    let epoch = inbox.epoch.load(0) + 1;
     let (me, n, blocks) = (shmem::my_pe(), shmem::n_pes(), thread::grid_size());
     let (half, local, room) = ((epoch % 2) as u32, s.local(n), n * s.tokens);
     let ((numbers, scales), lines) = (s.lines::<FP8>(), s.message::<FP8>());
@@ -128,9 +141,21 @@ fn receive<const FP8: bool>(s: Shape, inbox: Inbox, out: Packed, epoch: u64) {
         }
     }
     shared!(places: [u32; TOP]);
+    shared!(before: [u32; EXPERTS]);
+    let mut known = NONE;
     for item in (Block.id()..room).step_by(blocks as usize) {
         let (source, token) = ((me + item / s.tokens) % n, item % s.tokens);
         let at = (half * n + source) * s.tokens + token;
+        // Counts are here before rows: what the experts have before this PE's is known when one comes.
+        if source != known {
+            for expert in (Warp.id()..local).step_by(warps as usize) {
+                let jobs = come(expert, source);
+                if Warp.leader() {
+                    before.store(expert, jobs);
+                }
+            }
+            known = source;
+        }
         let row = shmem::wait_until(Block, inbox.ready.at(at), ge(2 * epoch)) % 2 == 1;
         let message = inbox.rows.chunk(at, lines);
         let head = message.slice(numbers + scales..lines).cast::<U32x2>();
@@ -138,20 +163,19 @@ fn receive<const FP8: bool>(s: Shape, inbox: Inbox, out: Packed, epoch: u64) {
         let load = |i| if i < end { message.load(i) } else { U32x4::default() };
         // The first lines are on their way while the places are found.
         let mut line = load(i);
-        for k in (Warp.id()..s.top).step_by(warps as usize) {
+        let k = Block.rank();
+        if k < s.top {
             let [to, weight] = if row { head.load(k).0 } else { [NONE, 0] };
             let (expert, slot) = (to >> 16, to & 0xffff);
             let place = if expert / local == me {
-                expert % local * room + come(expert % local, source) + slot
+                expert % local * room + before.load(expert % local) + slot
             } else {
                 NONE
             };
-            if Warp.leader() {
-                let job = (source * s.tokens + token) * s.top + k;
-                out.place.store(job, place);
-                out.weight.store(job, f32::from_bits(weight));
-                places.store(k, place);
-            }
+            let job = (source * s.tokens + token) * s.top + k;
+            out.place.store(job, place);
+            out.weight.store(job, f32::from_bits(weight));
+            places.store(k, place);
         }
         Block.sync();
         while i < end {
