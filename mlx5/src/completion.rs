@@ -264,7 +264,7 @@ syndromes! {
     LocalQueuePairOperation = 0x02, "the queue pair can't do what an entry asks for",
         "this is an entry that was written wrong: report it, with the entry's bytes";
     LocalProtection = 0x04, "a local key does not cover the memory of an entry", "allocate or register the source of the put or the destination of the get";
-    Flushed = 0x05, "an entry was given up after an earlier one failed", "look at the first error of this queue pair";
+    Flushed = 0x05, "an entry was given up after an earlier one failed", "look at the first error of this queue pair: where all completions have one slot, quiet after each call shows it";
     MemoryWindowBind = 0x06, "a memory window could not be bound", "check its range and permissions";
     BadResponse = 0x10, "the target answered with something unexpected", "check cables, firmware and that both ends use the same connection settings";
     LocalAccess = 0x11, "a local key does not allow the access", "register the memory for local writes";
