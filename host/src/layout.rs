@@ -8,7 +8,7 @@ pub(crate) struct Layout {
     rank: u32,
     /// The first PE of each rank, and behind them the number of all.
     firsts: Box<[u32]>,
-    /// The machine of each rank, from 0 in the order of their lowest ranks.
+    /// The machine of each rank, as its lowest rank.
     hosts: Box<[u32]>,
 }
 
@@ -39,33 +39,26 @@ impl Layout {
 
     /// The same on machines with these names, by rank.
     pub(crate) fn on_hosts<T: PartialEq>(self, names: &[T]) -> Self {
-        let lowest: Vec<_> = names
-            .iter()
-            .map(|name| names.iter().position(|other| other == name))
-            .collect();
-        let mut numbers = lowest.clone();
-        numbers.sort_unstable();
-        numbers.dedup();
-        let number = |lowest: &Option<usize>| numbers.binary_search(lowest).unwrap_or_default() as u32;
+        let first = |name: &T| names.iter().position(|other| other == name).unwrap_or_default() as u32;
         Self {
-            hosts: lowest.iter().map(number).collect(),
+            hosts: names.iter().map(first).collect(),
             ..self
         }
     }
 
-    /// How many machines there are.
-    pub(crate) fn hosts(&self) -> u32 {
-        self.hosts.iter().max().map_or(0, |last| last + 1)
+    /// The lowest rank of this process's machine.
+    pub(crate) fn first_near(&self) -> u32 {
+        self.hosts[self.rank as usize]
     }
 
     /// Whether a process is on this one's machine.
     pub(crate) fn is_near(&self, rank: u32) -> bool {
-        self.hosts[rank as usize] == self.hosts[self.rank as usize]
+        self.hosts[rank as usize] == self.first_near()
     }
 
-    /// The processes of this machine.
-    pub(crate) fn near(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..self.processes()).filter(|&rank| self.is_near(rank))
+    /// Whether all processes are on one machine.
+    pub(crate) fn is_one_host(&self) -> bool {
+        self.hosts.iter().all(|host| *host == self.first_near())
     }
 
     /// PEs of the World.
@@ -125,11 +118,11 @@ mod tests {
     }
 
     #[test]
-    fn machines_are_numbered_by_their_lowest_ranks() {
+    fn processes_of_one_name_are_near() {
         let one = Layout::new(1, [2, 3, 1, 1]);
-        assert!(one.hosts() == 1 && one.is_near(3));
+        assert!(one.is_one_host() && one.is_near(3) && one.first_near() == 0);
         let two = one.on_hosts(&["b", "a", "b", "a"]);
-        assert_eq!((two.hosts(), &*two.hosts), (2, &[0, 1, 0, 1][..]));
-        assert_eq!(two.near().collect::<Vec<_>>(), [1, 3]);
+        assert!(!two.is_one_host() && two.first_near() == 1);
+        assert_eq!([0, 1, 2, 3].map(|rank| two.is_near(rank)), [false, true, false, true]);
     }
 }

@@ -68,7 +68,7 @@ impl Post {
         Ok(Self {
             inbox,
             outboxes: (0..).zip(all).map(outbox).collect::<io::Result<_>>()?,
-            processes: (layout.hosts() > 1).then(|| processes.clone()),
+            processes: (!layout.is_one_host()).then(|| processes.clone()),
             stopped: AtomicBool::new(false),
             limit,
         })
@@ -89,12 +89,14 @@ impl Post {
                 bytes.len()
             ));
         }
-        to.into_iter().try_for_each(|rank| match &self.outboxes[rank as usize] {
-            Some(outbox) => self
-                .drop_in(outbox, &bytes, given_up)
-                .map_err(|cause| format!("process {rank} takes no letters: {cause}")),
-            None => self.far()?.send(rank, &bytes, self.limit),
-        })
+        to.into_iter()
+            .try_for_each(|rank| match self.outboxes.get(rank as usize) {
+                Some(Some(outbox)) => self
+                    .drop_in(outbox, &bytes, given_up)
+                    .map_err(|cause| format!("process {rank} takes no letters: {cause}")),
+                Some(None) => self.far()?.send(rank, &bytes, self.limit),
+                None => Err(format!("there is no process {rank}")),
+            })
     }
 
     fn far(&self) -> Result<&dyn Processes, String> {

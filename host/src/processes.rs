@@ -344,7 +344,7 @@ fn differ(what: &'static str, hellos: &[Hello], of: impl Fn(&Hello) -> String) -
 
 /// That of the machine's lowest rank, in every process of it.
 fn board(layout: &Layout, channels: &Channels, given_up: &dyn Fn() -> bool) -> io::Result<Board> {
-    let first = layout.near().next().unwrap_or_default();
+    let first = layout.first_near();
     let mine = if first == layout.rank() {
         Some(Board::file(layout)?)
     } else {
