@@ -177,6 +177,11 @@ fn load(gpu: &Gpu, cubin: &[u8]) -> Result<CUmodule, CudaError> {
 }
 
 fn compile(gpu: &Gpu, pe: u32, ptx: &str) -> Result<CUmodule, ImageError> {
+    tracing::info!(
+        pe,
+        bytes = ptx.len(),
+        "the driver compiles PTX, a second for some 100 KiB; shmem_build::kernels().assemble() does it when the program is built"
+    );
     let text = CString::new(ptx).map_err(|_| ImageError::Damaged {
         part: "text without zero bytes",
     })?;
