@@ -1,5 +1,6 @@
 //! Kernels whose calls go through emulated network adapters: the code that drives them on GPUs, and what adapters make of it.
 
+use shmem::collective::{Algorithm, Sum};
 use shmem::fault::FaultKind;
 use shmem::prelude::*;
 use shmem::{Thread, fence, flush, g, get, my_pe, n_pes, p, put, put_nbi, put_signal, quiet, signal_op, wait_until};
@@ -64,6 +65,49 @@ fn a_block_puts_and_gets_whole_objects() {
             check();
         });
         ran.unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
+    }
+}
+
+/// Every collective by one thread, whose result is in its memory at return, whatever brought it there.
+#[test]
+fn results_of_collectives_are_here_at_return() {
+    for seed in 0..100 {
+        for (pes, by) in [
+            (2, Algorithm::OneShot),
+            (2, Algorithm::TwoShot),
+            (3, Algorithm::TwoShot),
+        ] {
+            let ran = sim(pes).seed(seed).run(|| {
+                let (all, world, n) = (shmem_sim::collective().by(by), shmem::world(), u64::from(n_pes()));
+                let (dst, wide) = (symmetric::<u32>(33), symmetric::<u32>(99).slice(0..33 * n));
+                let (from, source) = (
+                    move |pe: u32, i: u32| 1000 * pe + i,
+                    symmetric_with(99, |pe, i| 1000 * pe + i as u32),
+                );
+                let (own, whole) = (source.slice(0..33), source.slice(0..33 * n));
+                let sum = |i: u32| (0..n_pes()).map(|pe| from(pe, i)).sum::<u32>();
+                let me = my_pe();
+                all.reduce(Thread, world, Sum, dst, own);
+                assert!((0..33).all(|i| dst.load(i) == sum(i)), "reduce");
+                all.reduce_scatter(Thread, world, Sum, dst, whole);
+                assert!((0..33).all(|i| dst.load(i) == sum(33 * me + i)), "reduce_scatter");
+                all.broadcast(Thread, world, dst, own, 1);
+                assert!((0..33).all(|i| dst.load(i) == from(1, i)), "broadcast");
+                all.fcollect(Thread, world, wide, own);
+                assert!(
+                    (0..33 * n_pes()).all(|i| wide.load(i) == from(i / 33, i % 33)),
+                    "fcollect"
+                );
+                all.alltoall(Thread, world, wide, whole);
+                assert!(
+                    (0..33 * n_pes()).all(|i| wide.load(i) == from(i / 33, 33 * me + i % 33)),
+                    "alltoall"
+                );
+                all.reduce(Thread, world, Sum, own, own);
+                assert!((0..33).all(|i| own.load(i) == sum(i)), "reduce in place");
+            });
+            ran.unwrap_or_else(|failure| panic!("seed {seed}, {pes} PEs, {by:?}: {failure}"));
+        }
     }
 }
 

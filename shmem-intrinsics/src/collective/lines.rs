@@ -6,7 +6,7 @@ use crate::arch::{self, Space, Strength};
 use crate::team::{Peer, Team};
 use crate::tile::Tile;
 use crate::vector::U64x2;
-use crate::{Pod, context};
+use crate::{Pod, context, network};
 use core::marker::PhantomData;
 
 /// Bytes of a line.
@@ -224,9 +224,11 @@ impl Pass {
     #[inline(always)]
     #[track_caller]
     fn give<U: Unit>(self, offset: u64, unit: U, to: Peer) {
+        // What an adapter brings to this PE itself may be there later than all others have answered.
+        let here = self.count == 0 || network::present() && to.pe == arch::my_pe();
         // SAFETY: inside the destination, which every member has.
         unsafe {
-            if self.count == 0 {
+            if here {
                 arch::store(arch::heap_base() + offset, unit, Space::Symmetric, Strength::Weak);
             } else {
                 arch::store_remote(offset, unit, to);

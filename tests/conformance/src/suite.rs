@@ -3,6 +3,7 @@
 use anyhow::Context;
 use shmem_host::{Backend, Builder, Path, Pe, World};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// One test: what it is called, and what each PE does.
 #[derive(Clone, Copy)]
@@ -61,7 +62,13 @@ pub fn cases() -> Vec<Case> {
 /// It names none.
 pub fn simulator(pes: u32) -> Builder {
     let path = std::env::var("SHMEM_PATH").map_or(Path::Auto, |name| name.parse().expect("SHMEM_PATH"));
-    World::builder().backend(Backend::Sim).pes(pes).path(path)
+    // Over adapters the largest cases take some minutes of one processor.
+    let limit = Some(Duration::from_secs(600));
+    World::builder()
+        .backend(Backend::Sim)
+        .pes(pes)
+        .path(path)
+        .time_limit(limit)
 }
 
 /// What a case needs that not every path has.
