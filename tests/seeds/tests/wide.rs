@@ -69,6 +69,9 @@ fn collectives_on_streams() {
     for pes in NUMBERS {
         on(pes, false, streams::every_call);
     }
+    if is_full() {
+        on(200, false, streams::few_blocks);
+    }
 }
 
 #[test]

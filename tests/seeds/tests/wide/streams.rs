@@ -5,16 +5,31 @@ use anyhow::{Context, ensure};
 use shmem::collective::{Part, Sum, room};
 use shmem_host::Pe;
 
-/// On both sides of the most bytes that packets take.
+/// On both sides of the most bytes that packets take; by two passes; by several blocks.
 pub(crate) fn every_call(pe: &Pe) -> anyhow::Result<()> {
     let most = room(pe.n()) as usize / size_of::<u32>();
+    let check = |len: usize| {
+        moves(pe, len)?;
+        sums(pe, len)
+    };
     for len in [most, most + 1] {
-        moves(pe, len).with_context(|| format!("{len} elements"))?;
-        sums(pe, len).with_context(|| format!("{len} elements"))?;
+        check(len).with_context(|| format!("{len} elements"))?;
     }
-    // A one-shot would take in more than 64 KiB.
+    // Of a one-shot a member would take in more than 64 KiB. More than 1 KiB is work for two blocks here.
     let len = (64 << 10) / size_of::<f32>() / (pe.n() as usize - 1) + 1;
-    sums(pe, len).with_context(|| format!("{len} elements"))
+    let len = len.max(BLOCK + 1);
+    sums(pe, len).with_context(|| format!("{len} elements"))?;
+    moves(pe, MOVED).context("moves by several blocks")
+}
+
+/// Elements that are worth a block on the simulator.
+const BLOCK: usize = 1024 / size_of::<f32>();
+/// So many to each member are worth three blocks, whose shares are 128 bytes.
+const MOVED: usize = 2 * 128 / size_of::<u32>() + 1;
+
+/// Among so many PEs that fewer blocks of each have words to meet in than are wanted: 2 up to 256.
+pub(crate) fn few_blocks(pe: &Pe) -> anyhow::Result<()> {
+    moves(pe, MOVED)
 }
 
 fn same<T: PartialEq + std::fmt::Debug>(call: &str, got: &[T], expected: impl Fn(usize) -> T) -> anyhow::Result<()> {
