@@ -1,9 +1,9 @@
 //! Worlds of 16 to 72 PEs: what the library does among many, on both sides of each number of PEs at which something changes, and of the
 //! most bytes that packets take there. The table of these is in docs/src/collectives.md, "How many PEs". Little data, compared
-//! with the CPU; the examples as well, with 8 PEs.
+//! with the CPU; the examples as well, with 8 and 17 PEs.
 //!
-//! The checker takes longer by the square of the number of lanes: it looks at few of them. With `SHMEM_TEST_FULL` it looks at
-//! more, and the whole suite of `tests/conformance` runs.
+//! What the checker takes grows faster than the square of the number of lanes: it looks at few PEs. With `SHMEM_TEST_FULL` it
+//! looks at more, up to 200 go without it, and the whole suite of `tests/conformance` runs.
 use anyhow::Context;
 use shmem_host::{Backend, Pe, World};
 use shmem_sim::Sim;
@@ -61,6 +61,9 @@ fn on(pes: u32, check: bool, run: impl Fn(&Pe) -> anyhow::Result<()> + Sync) {
 fn collectives_in_kernels() {
     for pes in NUMBERS {
         in_kernel(pes, 32, false, calls::world_and_team);
+    }
+    if is_full() {
+        in_kernel(130, 32, false, calls::world_and_team);
     }
 }
 
