@@ -1,8 +1,8 @@
-//! The command line: a subcommand for each benchmark, `all`, `list` and `compare`.
+//! The command line: a subcommand for each benchmark, `all`, `list`, `compare` and `plot`.
 
 use crate::options::{AtomicOp, Datatype, Options, ReduceOp, Scope, Takes};
 use crate::output::Format;
-use crate::{BENCHMARKS, Benchmark, compare, run};
+use crate::{BENCHMARKS, Benchmark, compare, plot_table, run};
 use clap::{Args, Command, FromArgMatches, ValueEnum, value_parser};
 use std::path::PathBuf;
 
@@ -144,6 +144,7 @@ fn subcommand(name: &'static str, about: &'static str, takes: &[Takes]) -> Comma
 
 fn command() -> Command {
     let compare = compare::CompareArgs::augment_args(Command::new("compare"));
+    let plot = plot_table::PlotArgs::augment_args(Command::new("plot"));
     let top = Command::new("shmem-perf")
         .version(env!("CARGO_PKG_VERSION"))
         .subcommand_required(true)
@@ -151,7 +152,8 @@ fn command() -> Command {
         .max_term_width(120)
         .subcommand(subcommand("all", "Every benchmark", ALL))
         .subcommand(Command::new("list").about("What there is"))
-        .subcommand(compare.about("Puts results of ours and of peers into one table"));
+        .subcommand(compare.about("Puts results of ours and of peers into one table"))
+        .subcommand(plot.about("Draws a table of the examples beside their peers"));
     let benchmark = |benchmark: &Benchmark| {
         let command = subcommand(benchmark.name, benchmark.what, benchmark.takes);
         match benchmark.perftest {
@@ -178,6 +180,7 @@ pub(crate) fn main() -> anyhow::Result<()> {
             let args = compare::CompareArgs::from_arg_matches(given)?;
             return compare::main(&args, common.pes.unwrap_or(2), common.plot.as_deref());
         }
+        "plot" => return plot_table::main(&plot_table::PlotArgs::from_arg_matches(given)?),
         _ => {}
     }
     let common = Common::from_arg_matches(given)?;

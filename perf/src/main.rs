@@ -18,6 +18,7 @@ mod output;
 mod packets;
 mod peer;
 mod pingpong;
+mod plot_table;
 mod rma_bw;
 mod row;
 mod run;

@@ -57,6 +57,34 @@ fn a_frozen_link_is_named_in_the_deadlock() {
     }
 }
 
+/// Among many PEs a report stays short: the frozen link is told first, and of most others only how many they are.
+#[test]
+fn a_frozen_link_among_many_busy_ones_is_named() {
+    let fault = |from, to, at| Fault::Freeze {
+        link: Link { from, to },
+        at,
+    };
+    let kernel = || {
+        for to in 0..shmem::n_pes() {
+            p(symmetric::<u32>(1).at(0), 1, to);
+        }
+        quiet(Thread);
+    };
+    let report = |fault| match Sim::new(9).check(false).fault(fault).run(kernel) {
+        Err(Failure::Deadlock { report }) => report,
+        other => panic!("{other:?}"),
+    };
+    let all = report(fault(None, None, 1));
+    assert_eq!(all.matches("the link is frozen").count(), 32, "{all}");
+    assert!(
+        all.contains("network: operations on 49 links more have not taken effect"),
+        "{all}"
+    );
+    let one = report(fault(Some(7), Some(8), 1));
+    assert_eq!(one.matches("the link is frozen").count(), 1, "{one}");
+    assert!(!one.contains("links more"), "{one}");
+}
+
 #[test]
 fn what_waits_for_a_frozen_link_does_not_go_on() {
     let kernels: [fn(); 2] = [

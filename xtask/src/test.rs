@@ -12,9 +12,13 @@ const FULL: &str = "SHMEM_TEST_FULL";
 /// out.
 pub(crate) fn test(full: bool) -> anyhow::Result<()> {
     setup::setup(false)?;
+    let mut sweep = sweep(full);
+    if full {
+        sweep.env(FULL, "1");
+    }
     // Few cores stay idle so: there are long waits among the tests, and single crates that everything waits for.
     let (tests, seeds) = thread::scope(|scope| {
-        let seeds = scope.spawn(|| beside(&sweep(full)));
+        let seeds = scope.spawn(|| beside(&sweep));
         let tests = packages(full).and_then(|()| ptx::check(full));
         let seeds = seeds.join().unwrap_or_else(|_| anyhow::bail!("a thread panicked"));
         (tests, seeds)

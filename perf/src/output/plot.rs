@@ -13,11 +13,36 @@ type Lines = BTreeMap<String, Vec<(f64, f64)>>;
 
 /// A plot's lines, ours and the peers'.
 #[derive(Default)]
-struct Plot {
-    unit: String,
-    ours: Lines,
+pub(crate) struct Plot {
+    pub(crate) unit: String,
+    pub(crate) ours: Lines,
     /// By the name of our line, and the peer.
-    peers: BTreeMap<(String, String), Vec<(f64, f64)>>,
+    pub(crate) peers: BTreeMap<(String, String), Vec<(f64, f64)>>,
+    /// Sizes that are no bytes, in the order in which they were met.
+    sizes: Vec<String>,
+}
+
+impl Plot {
+    /// Where a size lies that is no number of bytes: on an axis of powers of two, as far from the next one as from the last.
+    pub(crate) fn place(&mut self, size: &str) -> f64 {
+        let known = self.sizes.iter().position(|one| one == size);
+        let i = known.unwrap_or_else(|| {
+            self.sizes.push(size.to_owned());
+            self.sizes.len() - 1
+        });
+        (i as f64).exp2()
+    }
+
+    /// What stands at a place: its size. Between sizes that are no bytes nothing does.
+    fn label(&self, x: f64) -> String {
+        if self.sizes.is_empty() {
+            return size(x as u64);
+        }
+        let i = x.log2();
+        let is_place = (i - i.round()).abs() < 0.01;
+        let size = self.sizes.get(i.round() as usize).filter(|_| is_place);
+        size.cloned().unwrap_or_default()
+    }
 }
 
 /// Draws `folder/NAME.svg` for each group of rows that has several sizes.
@@ -74,7 +99,7 @@ fn group(row: &Row) -> String {
     format!("{}_{}", row.bench, start[..words].join("_"))
 }
 
-fn draw_one(file: &Path, name: &str, plot: &Plot) -> anyhow::Result<()> {
+pub(crate) fn draw_one(file: &Path, name: &str, plot: &Plot) -> anyhow::Result<()> {
     let points = || plot.ours.values().chain(plot.peers.values()).flatten();
     let (mut sizes, mut values) = ((f64::MAX, 0.0f64), (f64::MAX, 0.0f64));
     for (x, y) in points() {
@@ -89,21 +114,26 @@ fn draw_one(file: &Path, name: &str, plot: &Plot) -> anyhow::Result<()> {
         .margin(12)
         .x_label_area_size(42)
         .y_label_area_size(64);
-    let x = (sizes.0..sizes.1 * 1.01).log_scale().base(2.0);
-    // Where lines that rise leave room.
-    let legend = if plot.unit == "us" {
+    // Names of sizes are longer than numbers of bytes.
+    let (before, behind) = if plot.sizes.is_empty() { (1.0, 1.01) } else { (0.7, 1.4) };
+    let x = (sizes.0 * before..sizes.1 * behind).log_scale().base(2.0);
+    let highest = points().max_by(|a, b| a.1.total_cmp(&b.1)).map_or(0.0, |point| point.0);
+    // Where lines that rise leave room, or lines that fall.
+    let legend = if plot.unit != "us" {
+        SeriesLabelPosition::LowerRight
+    } else if highest * highest > sizes.0 * sizes.1 {
         SeriesLabelPosition::UpperLeft
     } else {
-        SeriesLabelPosition::LowerRight
+        SeriesLabelPosition::UpperRight
     };
     macro_rules! chart {
         ($y:expr) => {{
             let mut chart = builder.build_cartesian_2d(x, $y)?;
             chart
                 .configure_mesh()
-                .x_desc("bytes")
+                .x_desc(if plot.sizes.is_empty() { "bytes" } else { "" })
                 .y_desc(plot.unit.as_str())
-                .x_label_formatter(&|x| size(*x as u64))
+                .x_label_formatter(&|x| plot.label(*x))
                 .light_line_style(TRANSPARENT)
                 .draw()?;
             for (i, (variant, line)) in plot.ours.iter().enumerate() {
@@ -129,7 +159,8 @@ fn draw_one(file: &Path, name: &str, plot: &Plot) -> anyhow::Result<()> {
         }};
     }
     if plot.unit == "us" {
-        chart!((values.0 * 0.9..values.1 * 1.1).log_scale());
+        let base = if plot.sizes.is_empty() { 10.0 } else { 2.0 };
+        chart!((values.0 * 0.9..values.1 * 1.1).log_scale().base(base));
     } else {
         chart!(0.0..values.1 * 1.1);
     }

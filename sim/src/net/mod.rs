@@ -59,6 +59,8 @@ use style::{Style, cuts, round_ns};
 const DELAYS: u64 = 2;
 const STYLE: u64 = 3;
 const FAULTS: u64 = 4;
+/// Links whose operations a report tells of; of others only the number.
+const LINKS_TOLD: usize = 32;
 
 /// Carries operations between PEs.
 pub(crate) struct Network {
@@ -704,7 +706,12 @@ impl Network {
     /// Tells what is in flight, for reports.
     pub(crate) fn report(&self) -> String {
         let mut text = String::new();
-        for (from, to, first, count) in self.links.borrow().counts() {
+        let links = self.links.borrow();
+        let mut busy: Vec<_> = links.counts().collect();
+        // Frozen ones are what nothing goes on for.
+        busy.sort_by_key(|(_, _, first, _)| first.due.ns != NEVER);
+        let more = busy.len().saturating_sub(LINKS_TOLD);
+        for (from, to, first, count) in busy.into_iter().take(LINKS_TOLD) {
             let (what, at) = (first.effect.name(), first.op.at);
             let frozen = if first.due.ns == NEVER {
                 "the link is frozen: "
@@ -719,6 +726,9 @@ impl Network {
                 crate::failure::triple(first.op.thread),
                 first.op.kernel
             );
+        }
+        if more > 0 {
+            let _ = writeln!(text, "network: operations on {more} links more have not taken effect");
         }
         text
     }

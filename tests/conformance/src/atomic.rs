@@ -240,12 +240,14 @@ mod host {
     const THREADS: u64 = 32;
 
     fn sums(pe: &Pe) -> anyhow::Result<()> {
-        let threads = u64::from(pe.n()) * THREADS;
+        let n = u64::from(pe.n());
         macro_rules! each { ($($t:ident)*) => { $(
             // All numbers up to the sum are exact.
+            let block = (<$t as Summed>::LARGEST / n).clamp(1, THREADS);
+            let threads = n * block;
             let rounds = (<$t as Summed>::LARGEST / threads).clamp(1, full_or_little(20, 2));
             let (x, seen) = (pe.alloc::<$t>(4)?, pe.alloc::<u64>(2)?);
-            collective_launch!(pe, add_up::<$t><<<1, THREADS as u32>>>(&x, &seen, rounds as u32))?;
+            collective_launch!(pe, add_up::<$t><<<1, block as u32>>>(&x, &seen, rounds as u32))?;
             let sum = threads * rounds;
             for (i, x) in x.to_vec()?.into_iter().enumerate() {
                 ensure!(x.number() == sum && x.is_whole(), "{} word {i}: {x:?}, expected {sum}", stringify!($t));

@@ -1,6 +1,9 @@
 //! Waits and tests for several words: every kind of word, form and tile, with words left out and a value for each.
 use shmem::prelude::*;
 
+/// What a word grows by in a round: more than there are words, so that none looks as if it was of the next round.
+const STEP: u32 = 1024;
+
 /// How a tile waits.
 #[repr(C)]
 #[derive(Clone, Copy, KernelArg)]
@@ -108,7 +111,7 @@ fn tell_all(count: u64, found: Shared<u32>, mut tell: impl FnMut(u64) -> u64) ->
 }
 
 /// Every PE writes two of the words of every PE, each behind some data; the last word stays as it is. One tile of each PE
-/// waits for the others, and each of its members looks at the data.
+/// waits for the others, and each of its members looks at the data. Among up to 79 PEs.
 #[kernel(collective, for<SignalWord>, for<CounterWord>, for<u32>, for<i32>, for<u64>, for<i64>)]
 pub fn wait_by<K: Kind>(
     all: Collective,
@@ -120,7 +123,7 @@ pub fn wait_by<K: Kind>(
     wrong: Global<u32>,
 ) {
     let (me, n, t) = (shmem::my_pe(), shmem::n_pes(), thread::index());
-    shared!(found: [u32; 32]);
+    shared!(found: [u32; 160]);
     let watched = Watched {
         words,
         values,
@@ -130,31 +133,32 @@ pub fn wait_by<K: Kind>(
     let mut round = 1;
     while round <= form.rounds {
         for i in Block.strided(2 * n + 1) {
-            values.store(i, K::value(32 * round + i));
+            values.store(i, K::value(STEP * round + i));
             told.store(i, 0);
         }
         // The writers of the block are other threads than those of a small tile.
-        if t >= 32 && t < 32 + n {
-            let to = (me + t) % n;
-            let mut i = me;
+        let mut k = t.wrapping_sub(32);
+        while k < n {
+            let (to, mut i) = ((me + k) % n, me);
             while i < 2 * n {
-                shmem::p(data.at(i), 1000 * round + i, to);
+                shmem::p(data.at(i), STEP * round + i, to);
                 shmem::fence(Thread);
-                let value = 32 * round + i;
-                K::write(words.at(i), value, if round == 1 { value } else { 32 }, to);
+                let value = STEP * round + i;
+                K::write(words.at(i), value, if round == 1 { value } else { STEP }, to);
                 i += n;
             }
+            k += 32;
         }
         Block.sync();
         let seen = |i: u64| {
-            if data.load(i) != 1000 * round + i as u32 {
+            if data.load(i) != STEP * round + i as u32 {
                 wrong.store(0, round);
             }
         };
         match form.tile {
-            0 if t == 0 => K::wait(Thread, watched, form, 32 * round, seen),
-            1 if t < 8 => K::wait(SubWarp::<8>, watched, form, 32 * round, seen),
-            2 => K::wait(Block, watched, form, 32 * round, seen),
+            0 if t == 0 => K::wait(Thread, watched, form, STEP * round, seen),
+            1 if t < 8 => K::wait(SubWarp::<8>, watched, form, STEP * round, seen),
+            2 => K::wait(Block, watched, form, STEP * round, seen),
             _ => {}
         }
         Block.sync();
