@@ -63,7 +63,7 @@ pub fn cases() -> Vec<Case> {
 pub fn simulator(pes: u32) -> Builder {
     let path = std::env::var("SHMEM_PATH").map_or(Path::Auto, |name| name.parse().expect("SHMEM_PATH"));
     // Over adapters the largest cases take some minutes of one processor.
-    let limit = Some(Duration::from_secs(600));
+    let limit = Some(Duration::from_mins(10));
     World::builder()
         .backend(Backend::Sim)
         .pes(pes)
