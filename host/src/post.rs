@@ -40,7 +40,7 @@ pub(crate) struct NoLetter;
 
 pub(crate) struct Post {
     inbox: UnixDatagram,
-    /// By rank; one's own too. None on other machines, where the launcher's connection brings letters.
+    /// By rank; one's own too. None on other machines, where the bootstrap's connection brings letters.
     outboxes: Vec<Option<UnixDatagram>>,
     processes: Option<Arc<dyn Processes>>,
     stopped: AtomicBool,

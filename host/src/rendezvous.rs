@@ -12,8 +12,13 @@ use std::time::{Duration, Instant};
 
 /// How often a PE that waits looks whether the others are held up.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long a PE waits before it asks those of other machines what holds them up.
-pub(crate) const ASK: Duration = Duration::from_secs(1);
+/// How long a PE waits before it asks those of other machines what holds them up, and asks again.
+const ASK: Duration = Duration::from_secs(1);
+
+/// The same where the limit is short.
+pub(crate) fn patience(limit: Option<Duration>) -> Duration {
+    limit.map_or(ASK, |limit| ASK.min(limit / 4))
+}
 
 pub(crate) struct Rendezvous<V> {
     layout: Layout,
@@ -132,7 +137,7 @@ impl<V> Rendezvous<V> {
         self.give(&mut state, pe, value, host);
         let mut start = Instant::now();
         let since = start;
-        let patience = host.limit().map_or(ASK, |limit| ASK.min(limit / 4));
+        let patience = patience(host.limit());
         loop {
             if state.rounds != round {
                 return Ok(state.complete.clone());

@@ -6,7 +6,7 @@ use crate::collective::Turn;
 use crate::meetings::Meetings;
 use crate::post::Letter;
 use crate::processes::Group;
-use crate::rendezvous::{ASK, Host, Rendezvous};
+use crate::rendezvous::{Host, Rendezvous, patience};
 use shmem::Serial;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -178,13 +178,13 @@ impl Host for Shared {
             .map(|&pe| layout.rank_of(pe))
             .filter(|&rank| !layout.is_near(rank))
             .collect();
+        far.sort_unstable();
         far.dedup();
         let Some(post) = self.group.post().filter(|_| !far.is_empty()) else {
             return;
         };
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        let pause = self.limit().map_or(ASK, |limit| ASK.min(limit / 4));
-        if asked.is_some_and(|asked| asked.elapsed() < pause) {
+        if asked.is_some_and(|asked| asked.elapsed() < patience(self.limit())) {
             return;
         }
         *asked = Some(Instant::now());
