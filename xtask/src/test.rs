@@ -52,7 +52,7 @@ fn packages(full: bool) -> anyhow::Result<()> {
 fn sweep(full: bool) -> Command {
     let mut sweep = cargo(&["test", "--release", "--package", "seeds"]);
     sweep
-        .env("SHMEM_SIM_SEEDS", if full { "10000" } else { "200" })
+        .env("SHMEM_SIM_SEEDS", if full { "10000" } else { "100" })
         .env("SHMEM_PTX", "off");
     sweep
 }

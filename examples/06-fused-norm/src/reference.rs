@@ -146,9 +146,13 @@ impl Run {
 /// # Errors
 /// The first number that is wrong.
 pub fn check(pe: &Pe, hidden: usize, calls: &[usize], by: Option<Algorithm>, seed: u64) -> anyhow::Result<()> {
-    let tokens = calls.iter().copied().max().unwrap_or(0);
+    let tokens = calls.iter().copied().max().unwrap_or(0).max(1);
     let world = pe.world();
-    let norm = FusedNorm::new(pe, &world, hidden, tokens.max(1))?;
+    let norm = match by {
+        // More rows than packets would be taken for.
+        Some(Algorithm::Packets) => FusedNorm::with_packets(pe, &world, hidden, tokens, usize::MAX)?,
+        _ => FusedNorm::new(pe, &world, hidden, tokens)?,
+    };
     check_with(pe, &norm, hidden, calls, by, seed)
 }
 
