@@ -61,6 +61,20 @@ impl Kernels {
         self
     }
 
+    /// As [`assemble`](Self::assemble), in release builds alone: others mostly run on the simulator.
+    ///
+    /// ```no_run
+    /// shmem_build::kernels().assemble_in_release().build();
+    /// ```
+    pub fn assemble_in_release(self) -> Self {
+        // Cargo says so to build scripts.
+        if std::env::var("PROFILE").is_ok_and(|profile| profile == "release") {
+            self.assemble()
+        } else {
+            self
+        }
+    }
+
     /// Whether to make a second image for each architecture, for Worlds with PEs that only a network adapter reaches
     /// (`SHMEM_PATH=ibgda`); by default there is none, since it doubles the time of the build. `SHMEM_NETWORK=1` or `0` goes
     /// before.

@@ -293,9 +293,9 @@ impl<'a> Moe<'a> {
         )
     }
 
-    /// A block for each token of each PE, if there are so many.
+    /// A block for each token of each PE, and for each that this PE sends, if there are so many.
     fn grid(&self) -> u32 {
-        (self.pe.n() * self.config.shape.tokens).min(self.most)
+        ((self.pe.n() + 1) * self.config.shape.tokens).min(self.most)
     }
 
     fn inbox(&self) -> Inbox {

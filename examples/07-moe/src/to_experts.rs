@@ -10,16 +10,17 @@ use shmem::vector::{U32x2, U32x4};
 /// only the second one waits. Dynamic shared memory: [`Config::dispatch_bytes`](crate::Config::dispatch_bytes).
 #[kernel(collective, max_block = 1024, for<false>, for<true>)]
 pub fn dispatch<const FP8: bool>(_all: Collective, halves: u32, s: Shape, tokens: Tokens, inbox: Inbox, out: Packed) {
+    let epoch = inbox.epoch.load(0) + 1;
     if halves & SEND != 0 {
-        send::<FP8>(s, tokens, inbox);
+        send::<FP8>(s, tokens, inbox, epoch);
     }
     if halves & RECEIVE != 0 {
-        receive::<FP8>(s, inbox, out);
+        receive::<FP8>(s, inbox, out, epoch);
     }
 }
 
 #[inline(always)]
-fn send<const FP8: bool>(s: Shape, tokens: Tokens, inbox: Inbox) {
+fn send<const FP8: bool>(s: Shape, tokens: Tokens, inbox: Inbox, epoch: u64) {
     let (me, n, blocks) = (shmem::my_pe(), shmem::n_pes(), thread::grid_size());
     let (row, lines) = (s.hidden / 8, s.message::<FP8>());
     let stage = shmem::shared::dynamic::<U32x4>();
@@ -31,7 +32,6 @@ fn send<const FP8: bool>(s: Shape, tokens: Tokens, inbox: Inbox) {
     if Block.id() < s.tokens {
         stage_row(Block.id());
     }
-    let epoch = inbox.epoch.load(0) + 1;
     let (mine, local) = ((epoch % 2) as u32 * n + me, s.local(n));
     shared!(counts: [u32; EXPERTS]);
     let counts = counts.slice(0..n * local);
@@ -111,8 +111,7 @@ fn count_jobs(counts: Shared<u32>, chosen: Global<i32>, jobs: u32) {
 }
 
 #[inline(always)]
-fn receive<const FP8: bool>(s: Shape, inbox: Inbox, out: Packed) {
-    let epoch = inbox.epoch.load(0) + 1;
+fn receive<const FP8: bool>(s: Shape, inbox: Inbox, out: Packed, epoch: u64) {
     let (me, n, blocks) = (shmem::my_pe(), shmem::n_pes(), thread::grid_size());
     let (half, local, room) = ((epoch % 2) as u32, s.local(n), n * s.tokens);
     let ((numbers, scales), lines) = (s.lines::<FP8>(), s.message::<FP8>());
@@ -134,7 +133,9 @@ fn receive<const FP8: bool>(s: Shape, inbox: Inbox, out: Packed) {
         }
         Warp.sum(jobs)
     };
-    for expert in (Block.id() + blocks * Warp.id()..local).step_by((blocks * warps) as usize) {
+    // Blocks that have sent are the last to receive: what comes, to this PE's own rows too, is waited for already.
+    let first = (Block.id() + blocks - s.tokens % blocks) % blocks;
+    for expert in (first + blocks * Warp.id()..local).step_by((blocks * warps) as usize) {
         let len = come(expert, n);
         if Warp.leader() {
             out.len.store(expert, len);
@@ -143,7 +144,7 @@ fn receive<const FP8: bool>(s: Shape, inbox: Inbox, out: Packed) {
     shared!(places: [u32; TOP]);
     shared!(before: [u32; EXPERTS]);
     let mut known = NONE;
-    for item in (Block.id()..room).step_by(blocks as usize) {
+    for item in (first..room).step_by(blocks as usize) {
         let (source, token) = ((me + item / s.tokens) % n, item % s.tokens);
         let at = (half * n + source) * s.tokens + token;
         // Counts are here before rows: what the experts have before this PE's is known when one comes.
