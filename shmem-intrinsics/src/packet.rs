@@ -66,6 +66,7 @@ use core::panic::Location;
 ///
 /// #[repr(C)]
 /// #[derive(Clone, Copy, shmem::Pod, shmem::Zeroable)]
+/// #[bytemuck(crate = "shmem::bytemuck")]
 /// struct Particle {
 ///     at: [f32; 2],
 ///     charge: f32,
