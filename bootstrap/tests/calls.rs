@@ -107,13 +107,19 @@ fn a_timed_out_call_names_who_has_not_come() {
             }
             return job.barrier(LIMIT).unwrap_err();
         }
+        let begun = Instant::now();
         let error = job.barrier(SHORT).unwrap_err();
+        assert!(begun.elapsed() < SHORT + Duration::from_millis(600));
         if let BootstrapError::TimedOut { missing, .. } = &error {
             assert_eq!(missing, &[1, 3]);
-            // Out of step: the same again, or by now what the other one, whose time was over as well, has said.
-            let again = job.barrier(LIMIT).unwrap_err();
-            let same = again == error;
-            assert!(same || matches!(again, BootstrapError::PeerFailed(_)), "{again}");
+            // Out of step: the same again, at once; or what the other one, whose time was over as well, has said by now.
+            match job.barrier(LIMIT).unwrap_err() {
+                BootstrapError::PeerFailed(other) => {
+                    assert_eq!(other.rank, 2 - job.rank());
+                    assert!(other.cause.starts_with("barrier timed out"), "{}", other.cause);
+                }
+                again => assert_eq!(again, error),
+            }
         }
         error
     });
@@ -215,8 +221,7 @@ fn a_failure_reaches_blocked_and_busy_ranks_within_a_second() {
             BootstrapError::PeerFailed(failed.clone())
         );
     });
-    // Far from the limit: it was told of.
-    assert!(begun.elapsed() < LIMIT / 2);
+    assert!(begun.elapsed() < Duration::from_secs(2));
     drop(told);
     assert_eq!(wait.iter().collect::<Vec<_>>(), vec![failed; 4]);
 }
@@ -244,7 +249,7 @@ fn nobody_at_the_address_is_said_in_time() {
     let own = job(2).remove(1).limit(SHORT);
     let error = Bootstrap::join(&own).unwrap_err();
     assert!(matches!(error, BootstrapError::Unreachable { rank: 1, .. }), "{error}");
-    assert!(begun.elapsed() < LIMIT / 2);
+    assert!(begun.elapsed() < SHORT * 3);
     let no_secret = Settings::new(0, 1, RootAddress::parse("127.0.0.1:1").unwrap());
     assert!(matches!(
         Bootstrap::join(&no_secret),

@@ -83,9 +83,7 @@ fn add(mut sum: [f32; 8], (weight, row): (f32, Bf16x8)) -> [f32; 8] {
 fn collect(s: Shape, inbox: Inbox, chosen: Global<i32>, z: Global<Bf16x8>, epoch: u64) {
     let (n, local, lines) = (shmem::n_pes(), s.local(shmem::n_pes()), s.hidden / 8);
     // Blocks that have answered are the last to collect.
-    let blocks = thread::grid_size();
-    let first = (Block.id() + blocks - n * s.tokens % blocks) % blocks;
-    for token in (first..s.tokens).step_by(blocks as usize) {
+    for token in (place_behind(n * s.tokens)..s.tokens).step_by(thread::grid_size() as usize) {
         let lane = warp::lane_id();
         let row = |pe: u32| ((epoch % 2) as u32 * s.tokens + token) * n + pe;
         let expert = if lane < s.top {

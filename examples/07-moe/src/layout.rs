@@ -16,6 +16,13 @@ pub const SEND: u32 = 1;
 /// Kernels receive, if this is among their `halves`.
 pub const RECEIVE: u32 = 2;
 
+/// This block's place in a row of all blocks that begins behind the first so many: those that have other work are last.
+#[inline(always)]
+pub fn place_behind(busy: u32) -> u32 {
+    let blocks = thread::grid_size();
+    (Block.id() + blocks - busy % blocks) % blocks
+}
+
 /// How many of everything.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, KernelArg)]

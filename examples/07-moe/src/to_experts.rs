@@ -134,7 +134,7 @@ fn receive<const FP8: bool>(s: Shape, inbox: Inbox, out: Packed, epoch: u64) {
         Warp.sum(jobs)
     };
     // Blocks that have sent are the last to receive: what comes, to this PE's own rows too, is waited for already.
-    let first = (Block.id() + blocks - s.tokens % blocks) % blocks;
+    let first = place_behind(s.tokens);
     for expert in (first + blocks * Warp.id()..local).step_by((blocks * warps) as usize) {
         let len = come(expert, n);
         if Warp.leader() {

@@ -25,7 +25,7 @@ fn launches(pes: u32, seed: u64, launches: u32) {
     let shape = Shape {
         rows: 128 * (1 + random(seed, 0, 2)),
         n: 256,
-        k: 64 * (1 + random(seed, 1, 3)),
+        k: 64 * (1 + random(seed, 1, 5)),
     };
     let grid = 1 + random(seed, 2, 3) as u32;
     let blocks = Blocks {
