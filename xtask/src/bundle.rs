@@ -15,6 +15,8 @@ const SCRIPT: &str = r#"#!/bin/sh
 # Without NAME, every program in turn. One process for each PE:  bin/shmem-run -n 2 -- ./run.sh NAME
 # Settings: SHMEM_NPES, SHMEM_BACKEND=cuda|sim, SHMEM_TIMEOUT.
 set -u
+# Streams of PEs that share a device need a connection each.
+export CUDA_DEVICE_MAX_CONNECTIONS="${CUDA_DEVICE_MAX_CONNECTIONS:-32}"
 here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
 if [ $# -gt 0 ]; then
     name=$1

@@ -34,6 +34,10 @@ pub(crate) fn run(name: &str, pes: &Pes, backend: Backend, release: bool, argume
             if let Some(n) = pes {
                 command.env("SHMEM_NPES", n.to_string());
             }
+            // Streams of PEs that share a device need a connection each.
+            if std::env::var_os("CUDA_DEVICE_MAX_CONNECTIONS").is_none() {
+                command.env("CUDA_DEVICE_MAX_CONNECTIONS", "32");
+            }
             command.arg("--");
             command
         }

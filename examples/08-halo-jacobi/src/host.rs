@@ -12,7 +12,7 @@ use shmem_host::{Buf, Error, Pe, SymBuf, collective_launch};
 pub struct Config {
     /// Blocks, or as many as are resident at once.
     pub blocks: Option<u32>,
-    /// Threads of a block: a multiple of 32, at most 1024.
+    /// Threads of a block: a multiple of 32, at most 640.
     pub threads: u32,
 }
 
@@ -43,8 +43,8 @@ impl<'a> Solver<'a> {
         );
         let Config { blocks, threads } = config;
         ensure!(
-            threads > 0 && threads.is_multiple_of(32) && threads <= 1024 && blocks != Some(0),
-            "{config:?}: blocks have 32, 64, .. 1024 threads"
+            threads > 0 && threads.is_multiple_of(32) && threads <= 640 && blocks != Some(0),
+            "{config:?}: blocks have 32, 64, .. 640 threads"
         );
         let blocks = match blocks {
             Some(blocks) => blocks,
@@ -56,7 +56,10 @@ impl<'a> Solver<'a> {
             u32::try_from(numbers).is_ok(),
             "{numbers} numbers on each PE: indices have 32 bits, take more PEs"
         );
-        let columns = (nx / 4).div_ceil(threads) as usize;
+        let (columns, pieces) = (
+            field.columns(threads) as usize,
+            field.pieces(field.rows(pe.id(), pe.n()), threads) as usize,
+        );
         Ok(Self {
             pe,
             field,
@@ -64,8 +67,8 @@ impl<'a> Solver<'a> {
             blocks,
             states: [pe.alloc(numbers as usize / 4)?, pe.alloc(numbers as usize / 4)?],
             halo: pe.signals(4 * columns)?,
-            state: pe.buffer(1)?,
-            partial: pe.buffer(2 * blocks as usize)?,
+            state: pe.buffer(2)?,
+            partial: pe.buffer(2 * pieces)?,
             residual: pe.alloc(1)?,
         })
     }

@@ -1,6 +1,7 @@
 //! Jacobi iteration in two dimensions, rows split among PEs: blocks put the boundary rows that they compute, while the others compute
 //! what lies inside.
 
+mod column;
 mod field;
 mod kernel;
 pub use field::Field;

@@ -17,7 +17,7 @@ struct Args {
     #[arg(long)]
     blocks: Option<u32>,
     /// Threads of a block.
-    #[arg(long, default_value_t = 256)]
+    #[arg(long, default_value_t = 128)]
     threads: u32,
     /// Iterations between two residuals.
     #[arg(long, default_value_t = 100)]

@@ -5,7 +5,14 @@ use shmem_host::{Backend, World};
 #[test]
 fn shapes() {
     // Few rows for each PE, parts that end anywhere in a block column, more blocks than rows, a width that fills no block.
-    let shapes = [(4, 8, 1), (12, 9, 3), (132, 8, 2), (256, 21, 5), (300, 14, 4)];
+    let shapes = [
+        (4, 8, 1),
+        (12, 9, 3),
+        (132, 8, 2),
+        (256, 21, 5),
+        (300, 14, 4),
+        (64, 41, 3),
+    ];
     for (seed, (nx, ny, blocks)) in (0..).zip(shapes) {
         for pes in 1..=4 {
             let config = Config {

@@ -369,7 +369,7 @@ pub(crate) mod host {
     fn many(pe: &Pe) -> anyhow::Result<()> {
         let gpu = pe.device_name() != "the simulator";
         let (rounds, len) = if gpu {
-            (50_000, 9000)
+            full_or_little((50_000, 9000), (500, 600))
         } else {
             full_or_little((100, 2000), (16, 40))
         };

@@ -154,7 +154,7 @@ mod host {
     {
         let gpu = pe.device_name() != "the simulator";
         let (epochs, block) = if gpu {
-            (20_000, 256)
+            (full_or_little(20_000, 1000), 256)
         } else {
             full_or_little((30, 48), (3, 32))
         };

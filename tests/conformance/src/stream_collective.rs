@@ -367,7 +367,11 @@ mod host {
     /// Sums in place, again and again: after the first, all PEs have the same.
     fn replayed(pe: &Pe) -> anyhow::Result<()> {
         let (world, stream, n) = (pe.world(), pe.stream(), pe.n());
-        let many = if on_gpu(pe) { 200_000 } else { full_or_little(3000, 20) };
+        let (many, rounds) = if on_gpu(pe) {
+            full_or_little((200_000, 50), (20_000, 5))
+        } else {
+            full_or_little((3000, 5), (20, 3))
+        };
         let (few, lots, heads) = (
             pe.alloc::<u32>(5)?,
             pe.alloc::<u32>(many)?,
@@ -384,7 +388,7 @@ mod host {
         })?;
         ensure!(step.launches() == 3, "{step:?}");
         let mut sums = 0;
-        for round in 0..if on_gpu(pe) { 50 } else { full_or_little(5, 3) } {
+        for round in 0..rounds {
             step.launch(stream)?;
             sums += 1;
             if round % 2 == 0 {
@@ -411,7 +415,11 @@ mod host {
     /// Each stream has its own slot or team: none waits for what another one has not come to yet.
     fn side_by_side(pe: &Pe) -> anyhow::Result<()> {
         let (me, n, rounds) = (pe.id() as usize, pe.n() as usize, full_or_little(6, 2));
-        let many = if on_gpu(pe) { 300_000 } else { full_or_little(2500, 10) };
+        let many = if on_gpu(pe) {
+            full_or_little(300_000, 20_000)
+        } else {
+            full_or_little(2500, 10)
+        };
         let backwards: Vec<u32> = (0..pe.n()).rev().collect();
         let (world, other) = (pe.world(), pe.team(&backwards)?);
         let other = other.as_ref().context("every PE is in it")?;

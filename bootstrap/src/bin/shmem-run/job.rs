@@ -14,6 +14,9 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 
+/// How many streams of one process run side by side on a device.
+const CONNECTIONS: &str = "CUDA_DEVICE_MAX_CONNECTIONS";
+
 /// A process that was started.
 pub(crate) struct Process {
     pub(crate) rank: u32,
@@ -71,6 +74,10 @@ pub(crate) fn start(n: u32, command: &[OsString], prefix: bool, guard: Guard) ->
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0);
+        // Streams of PEs that share a device need a connection each.
+        if std::env::var_os(CONNECTIONS).is_none() {
+            command.env(CONNECTIONS, "32");
+        }
         let handed_on = (rank == 0).then(|| [listener.as_raw_fd(), report.as_raw_fd()]);
         if let Some([socket, report]) = handed_on {
             command.env("SHMEM_ROOT_FD", socket.to_string());

@@ -186,6 +186,8 @@ impl Cuda {
         let owner = |pe: u32| used.binary_search(&places[pe as usize]).unwrap_or_default();
         let owners: Vec<_> = local.clone().map(owner).collect();
         all_fit(local.len() as u32, &gpus)?;
+        let most = (0..gpus.len()).map(|gpu| owners.iter().filter(|owner| **owner == gpu).count());
+        connections_for(most.max().unwrap_or(0));
         let device = |pe: u32| sees[layout.rank_of(pe) as usize].devices[places[pe as usize]];
         let own = |pe: u32| {
             let sharers = (0..pes).filter(|other| device(*other) == device(pe)).count() as u32;
@@ -456,6 +458,20 @@ fn users(gpus: &[Gpu], sees: &[Uuid], device: Uuid) -> Result<Vec<usize>, CudaEr
 fn mps_is_there() -> bool {
     let pipes = std::env::var_os("CUDA_MPS_PIPE_DIRECTORY").unwrap_or_else(|| "/tmp/nvidia-mps".into());
     std::path::Path::new(&pipes).join("control").exists()
+}
+
+/// Kernels of streams that share one of the device's connections run one after the other, and may wait for each other for ever. The
+/// driver reads the variable when it is initialised.
+fn connections_for(pes: usize) {
+    let set = std::env::var("CUDA_DEVICE_MAX_CONNECTIONS").ok();
+    let connections = set.and_then(|text| text.parse().ok()).unwrap_or(8);
+    if pes > 1 && connections < 32.min(4 * pes) {
+        tracing::warn!(
+            pes,
+            connections,
+            "streams of several PEs may share a connection to their device: set CUDA_DEVICE_MAX_CONNECTIONS=32"
+        );
+    }
 }
 
 impl Platform for Cuda {
