@@ -46,11 +46,7 @@ fn send<const FP8: bool>(s: Shape, tokens: Tokens, inbox: Inbox, epoch: u64) {
         }
         Block.sync();
     }
-    let message = if FP8 {
-        stage.slice(row..row + lines)
-    } else {
-        stage.slice(0..lines)
-    };
+    let message = stage.slice(if FP8 { row..row + lines } else { 0..lines });
     let head = message.slice(lines - s.top.div_ceil(2)..lines).cast::<U32x2>();
     for token in (Block.id()..s.tokens).step_by(blocks as usize) {
         if token != Block.id() {
