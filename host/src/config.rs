@@ -245,6 +245,16 @@ pub enum MemoryHandles {
     Fabric,
 }
 
+impl MemoryHandles {
+    /// The name that `SHMEM_HANDLES` takes.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Descriptor => "fd",
+            Self::Fabric => "fabric",
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) backend: Backend,

@@ -2,7 +2,7 @@
 
 use crate::backend::cuda::Devices;
 use crate::config::Settings;
-use crate::{Backend, Builder, Error, MemoryHandles};
+use crate::{Backend, Builder, Error};
 use std::fmt;
 use std::time::Duration;
 
@@ -135,16 +135,12 @@ impl Info {
             Backend::Cuda => "cuda",
             Backend::Sim => "sim",
         };
-        let handles = match settings.handles {
-            MemoryHandles::Descriptor => "fd",
-            MemoryHandles::Fabric => "fabric",
-        };
         let limit = settings.time_limit.as_ref().map_or(0.0, Duration::as_secs_f64);
         let mut all = vec![
             one("SHMEM_BACKEND", Some(backend.to_owned()), from.backend),
             one("SHMEM_NPES", settings.pes.map(|pes| pes.to_string()), from.pes),
             one("SHMEM_HEAP", settings.heap.map(|bytes| bytes.to_string()), from.heap),
-            one("SHMEM_HANDLES", Some(handles.to_owned()), from.handles),
+            one("SHMEM_HANDLES", Some(settings.handles.name().to_owned()), from.handles),
             one("SHMEM_HOST_ID", settings.host_id.clone(), from.host_id),
             one("SHMEM_TIMEOUT", Some(limit.to_string()), from.time_limit),
             one("SHMEM_SIM_SEED", Some(settings.seed.to_string()), from.seed),

@@ -121,6 +121,10 @@ struct Hello {
     /// What the settings call it.
     host: Option<String>,
     heap: Option<u64>,
+    /// What carries operations, and how memory travels: each other way is other calls.
+    path: String,
+    contexts: u32,
+    handles: String,
     pes: u32,
     /// The lowest number that its next World may have.
     world: u32,
@@ -190,6 +194,9 @@ impl Group {
             machine: machine(),
             host: settings.host_id.clone(),
             heap: settings.heap,
+            path: settings.path.to_string(),
+            contexts: settings.queue_contexts,
+            handles: settings.handles.name().to_owned(),
             pes: settings.pes_or(1)?,
             world,
             card: door.card().clone(),
@@ -206,6 +213,10 @@ impl Group {
             Some(bytes) => format!("{bytes} bytes"),
             None => "the default size".to_owned(),
         })?;
+        differ("the path (SHMEM_PATH)", &hellos, |hello| hello.path.clone())?;
+        let what = "contexts with send queues (SHMEM_IBGDA_CONTEXTS)";
+        differ(what, &hellos, |hello| hello.contexts.to_string())?;
+        differ("memory handles (SHMEM_HANDLES)", &hellos, |hello| hello.handles.clone())?;
         let reaches = |hello: &&Hello| hello.machine == hellos[rank as usize].machine;
         let apart = hellos.iter().position(|hello| hello.machine != hellos[0].machine);
         if let Some(other) = apart.filter(|_| backend == "sim") {

@@ -281,6 +281,8 @@ functions! {
         // SAFETY: the caller's.
         let attr = unsafe { &mut *attr };
         (attr.state, attr.active_mtu, attr.link_layer) = (sys::PORT_ACTIVE, 4, sys::LINK_ETHERNET);
+        // More than its firmware takes: that has a word to say as well.
+        attr.pkey_tbl_len = 8;
         0
     }
     fn _ibv_query_gid_table(context: *mut Context, entries: *mut GidEntry, max: usize, flags: u32, size: usize) -> isize = |e| -(e as isize); {

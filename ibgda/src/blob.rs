@@ -109,6 +109,19 @@ impl Blob {
         Ok(())
     }
 
+    /// The key for `bytes` from `start` on of its heap.
+    ///
+    /// # Errors
+    /// [`BlobFault::NoKey`]: no chunk has all of them.
+    pub fn key(&self, start: u64, bytes: u64) -> Result<u32, BlobFault> {
+        let has = |chunk: &&ChunkKey| {
+            let offset = start.checked_sub(chunk.start);
+            offset.is_some_and(|offset| offset <= chunk.bytes && bytes <= chunk.bytes - offset)
+        };
+        let chunk = self.chunks.iter().find(has);
+        chunk.map(|chunk| chunk.key).ok_or(BlobFault::NoKey { start, bytes })
+    }
+
     /// How its packets travel.
     pub fn link(&self) -> Link {
         if self.ethernet {

@@ -49,6 +49,8 @@ pub struct Port {
     pub lid: u16,
     /// The largest packet that its network takes now.
     pub mtu: Mtu,
+    /// Entries of its table of partition keys.
+    pub partitions: u16,
     /// Its table of global identifiers, without empty entries.
     pub gids: Vec<Gid>,
 }

@@ -146,6 +146,25 @@ pub fn choose(adapters: &[Adapter], settings: &Settings) -> Result<(usize, usize
     Ok(*nearest[settings.turn as usize % nearest.len()])
 }
 
+/// Whether the port's table of partition keys has this entry; it always has the first.
+///
+/// # Errors
+/// [`IbgdaError::Setting`].
+pub fn partition(adapter: &str, port: &Port, index: u16) -> Result<(), IbgdaError> {
+    let last = port.partitions.saturating_sub(1);
+    if index <= last {
+        return Ok(());
+    }
+    Err(IbgdaError::Setting {
+        name: "SHMEM_PARTITION",
+        value: index.to_string(),
+        expected: format!(
+            "{adapter} port {} has partition keys 0 to {last}; /sys/class/infiniband/*/ports/*/pkeys lists them",
+            port.number
+        ),
+    })
+}
+
 /// The entry of the port's GID table to use.
 ///
 /// # Errors

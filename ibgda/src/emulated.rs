@@ -157,6 +157,7 @@ fn describe(adapter: shmem_hca::Adapter, i: usize, link: Link) -> Adapter {
         active: true,
         lid,
         mtu: Mtu::Bytes4096,
+        partitions: 1,
         gids,
     };
     Adapter {

@@ -98,6 +98,7 @@ impl Endpoint {
         let adapter = adapters.swap_remove(a);
         let port = adapter.ports[p].clone();
         let gid = choice::gid(&adapter.name, &port, settings.gid_index)?;
+        choice::partition(&adapter.name, &port, settings.partition)?;
         let mut device = calls.open(&adapter.name)?;
         let can = Can::ask(&mut *device, &adapter.name, port.link)?;
         let domain = device.domain()?;

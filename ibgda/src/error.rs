@@ -194,6 +194,14 @@ pub enum BlobFault {
     /// Bytes behind its end.
     #[error("has {0} bytes too many")]
     Longer(usize),
+    /// No chunk has all of a part of the heap.
+    #[error("has no key for {bytes:#x} bytes at {start:#x} of its heap")]
+    NoKey {
+        /// Where the part starts in the heap.
+        start: u64,
+        /// Its bytes.
+        bytes: u64,
+    },
     /// Numbers that do not belong together.
     #[error("has {what} {seen}, must be {expected}")]
     Number {

@@ -67,7 +67,9 @@ impl Settings {
     /// # Errors
     /// [`IbgdaError::Setting`].
     pub fn from_env() -> Result<Self, IbgdaError> {
-        Self::from_variables(&|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+        // What is no Unicode is refused with the rest that can't be read, not passed over.
+        let text = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
+        Self::from_variables(&|name| text(name).filter(|value| !value.is_empty()))
     }
 
     /// As [`Settings::from_env`], with variables from elsewhere.

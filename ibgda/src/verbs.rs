@@ -183,6 +183,7 @@ impl Verbs {
                 4 => Mtu::Bytes2048,
                 _ => Mtu::Bytes4096,
             },
+            partitions: attr.pkey_tbl_len,
             gids: gids.collect(),
         })
     }

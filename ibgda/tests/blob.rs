@@ -76,6 +76,31 @@ proptest! {
     }
 }
 
+/// A heap that a peer's chunks don't cover would else be named by a key of nothing.
+#[test]
+fn the_key_of_a_range_is_that_of_the_chunk_that_has_it_all() {
+    let chunk = |start, bytes, key| ChunkKey { start, bytes, key };
+    let blob = Blob {
+        ethernet: true,
+        lid: 0,
+        gid: [1; 16],
+        mtu: 3,
+        log_reads: 4,
+        pes: 1,
+        numbers: vec![1],
+        chunks: vec![chunk(0, 0x2000, 7), chunk(0x2000, 0x1000, 8)],
+    };
+    assert_eq!(blob.key(0, 0x2000), Ok(7));
+    assert_eq!(blob.key(0x2000, 0x1000), Ok(8));
+    assert_eq!(blob.key(0x2fff, 1), Ok(8));
+    for (start, bytes) in [(0, 0x2001), (0x1fff, 2), (0x3000, 1), (u64::MAX, 2), (0, u64::MAX)] {
+        assert_eq!(blob.key(start, bytes), Err(BlobFault::NoKey { start, bytes }));
+    }
+    let none = Blob { chunks: vec![], ..blob };
+    let text = none.key(0, 0x2000).unwrap_err().to_string();
+    assert_eq!(text, "has no key for 0x2000 bytes at 0x0 of its heap");
+}
+
 #[test]
 fn numbers_that_do_not_belong_together_are_refused() {
     let good = Blob {

@@ -12,6 +12,7 @@ fn adapter(name: &str, path: &str, active: &[bool]) -> Adapter {
         active: *active,
         lid: 0,
         mtu: Mtu::Bytes4096,
+        partitions: 1,
         gids: vec![],
     };
     Adapter {

@@ -107,6 +107,46 @@ fn entries_of_the_gid_table() {
 }
 
 #[test]
+fn partitions_that_the_port_does_not_have() {
+    let mut machine = machine(1, Link::InfiniBand, 0);
+    let open = |machine: &_, partition| {
+        let settings = Settings {
+            partition,
+            ..Settings::default()
+        };
+        Endpoint::open(machine, &settings)
+    };
+    for (entries, partition, good) in [(1, 0, true), (1, 1, false), (128, 127, true), (128, 128, false)] {
+        machine.describe(0, |adapter| adapter.ports[0].partitions = entries);
+        match open(&machine, partition) {
+            Ok(_) => assert!(good, "{partition} of {entries}"),
+            Err(error) => {
+                assert!(!good, "{partition} of {entries}: {error}");
+                let (value, most) = (format!("SHMEM_PARTITION={partition}:"), format!("0 to {}", entries - 1));
+                says(&error, &[&value, &most, "mlx5_0 port 1"]);
+            }
+        }
+    }
+}
+
+/// A value that is no Unicode is a wrong one, not one that is not there.
+#[test]
+fn bytes_that_are_no_text_are_refused() {
+    use std::os::unix::ffi::OsStrExt as _;
+    if std::env::var_os("SHMEM_ACK_TIMEOUT").is_some() {
+        let error = Settings::from_env().unwrap_err();
+        says(&error, &["SHMEM_ACK_TIMEOUT=1\u{fffd}: a number from 1 to 31"]);
+        return;
+    }
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "bytes_that_are_no_text_are_refused"])
+        .env("SHMEM_ACK_TIMEOUT", std::ffi::OsStr::from_bytes(b"1\xff"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[test]
 fn adapters_that_lack_something() {
     let good = Capabilities::default();
     let cases = [

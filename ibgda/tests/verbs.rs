@@ -348,10 +348,16 @@ fn older_libraries_have_one_page_of_registers_for_all() {
 fn firmware_that_refuses_is_quoted() {
     let fake = Fake::new();
     let verbs = Fake::verbs();
-    let settings = Settings {
-        partition: 7,
+    let of = |partition| Settings {
+        partition,
         ..Settings::default()
     };
+    let refused = Endpoint::open(&verbs, &of(8)).unwrap_err().to_string();
+    assert!(
+        refused.starts_with("SHMEM_PARTITION=8: mlx5_0 port 1 has partition keys 0 to 7;"),
+        "{refused}"
+    );
+    let settings = of(7);
     let mut endpoint = Endpoint::open(&verbs, &settings).unwrap();
     let mut queues =
         |request: &Request| -> Result<Region, MemoryError> { Ok(Region::at(pages(request.bytes, request.fill).0)) };

@@ -3,7 +3,10 @@
 
 use super::*;
 use crate::rendezvous::{Host, Missed, Rendezvous};
-use crate::{Backend, CollectiveError, ConfigError, HeapError, Pe, RegisterError, TeamError, UserMemory, World};
+use crate::{
+    Backend, Builder, CollectiveError, ConfigError, HeapError, MemoryHandles, Path, Pe, RegisterError, TeamError,
+    UserMemory, World,
+};
 use crate::{collective_launch, launch};
 use shmem::fault::FaultKind;
 use shmem::prelude::*;
@@ -375,6 +378,44 @@ fn processes_with_other_settings_are_told() {
             (first, second),
             ((0, "33554432 bytes".to_owned()), (1, "67108864 bytes".to_owned()))
         );
+    }
+}
+
+/// Each would else wait for what the other doesn't do, or take the other's words for its own.
+#[test]
+fn processes_that_disagree_on_what_carries_operations_are_told() {
+    type Change = fn(Builder) -> Builder;
+    let changes: [(&str, Change, [&str; 2]); 3] = [
+        (
+            "the path (SHMEM_PATH)",
+            |b| b.path(Path::LoadStore),
+            ["auto", "load-store"],
+        ),
+        (
+            "contexts with send queues (SHMEM_IBGDA_CONTEXTS)",
+            |b| b.queue_contexts(3),
+            ["8", "3"],
+        ),
+        (
+            "memory handles (SHMEM_HANDLES)",
+            |b| b.handles(MemoryHandles::Fabric),
+            ["fd", "fabric"],
+        ),
+    ];
+    for (what, change, values) in changes {
+        let job = Job::new(2);
+        let build = |rank| {
+            let builder = World::builder().backend(Backend::Sim);
+            let builder = if rank == 1 { change(builder) } else { builder };
+            let member = Member { job: job.clone(), rank };
+            thread::spawn(move || builder.processes(Arc::new(member)).build().map(drop))
+        };
+        for process in [build(0), build(1)] {
+            let error = process.join().unwrap().expect_err(what).to_string();
+            let [first, second] = values;
+            let told = format!("process 0 has {what} {first}, process 1 has {second}: start every process");
+            assert!(error.contains(&told), "{error}");
+        }
     }
 }
 

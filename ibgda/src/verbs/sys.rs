@@ -44,7 +44,7 @@ pub struct PortAttr {
     pub bad_pkey_cntr: u32,
     /// Unused here.
     pub qkey_viol_cntr: u32,
-    /// Unused here.
+    /// Entries of its table of partition keys.
     pub pkey_tbl_len: u16,
     /// Local identifier.
     pub lid: u16,

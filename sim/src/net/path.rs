@@ -1,6 +1,7 @@
 //! What carries operations from one PE to another.
 
 use crate::config::SimError;
+use std::ffi::OsString;
 use std::fmt;
 use std::str::FromStr;
 
@@ -33,6 +34,8 @@ pub enum Path {
     Ibgda,
 }
 
+const VARIABLE: &str = "SHMEM_SIM_PATH";
+
 /// What is no name of a [`Path`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no path: there are load-store, queue-pairs, proxy and ibgda")]
@@ -52,14 +55,17 @@ impl Path {
 
     /// What `SHMEM_SIM_PATH` holds, if it is set.
     pub(crate) fn from_env() -> Result<Option<Self>, SimError> {
-        let variable = "SHMEM_SIM_PATH";
-        let Ok(value) = std::env::var(variable) else {
+        Self::from_value(std::env::var_os(VARIABLE))
+    }
+
+    fn from_value(value: Option<OsString>) -> Result<Option<Self>, SimError> {
+        let Some(value) = value.filter(|value| !value.is_empty()) else {
             return Ok(None);
         };
-        match value.parse() {
+        match value.to_string_lossy().parse() {
             Ok(path) => Ok(Some(path)),
             Err(NoPath(value)) => Err(SimError::Environment {
-                variable,
+                variable: VARIABLE,
                 value,
                 wanted: "load-store, queue-pairs, proxy or ibgda",
             }),
@@ -81,5 +87,23 @@ impl FromStr for Path {
             .into_iter()
             .find(|path| path.to_string() == name)
             .ok_or_else(|| NoPath(name.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::ffi::OsStringExt as _;
+
+    #[test]
+    fn the_variable_is_a_path_or_refused() {
+        let read = |bytes: &[u8]| Path::from_value(Some(OsString::from_vec(bytes.to_vec())));
+        assert_eq!(Path::from_value(None).unwrap(), None);
+        assert_eq!(read(b"").unwrap(), None);
+        assert_eq!(read(b"ibgda").unwrap(), Some(Path::Ibgda));
+        for wrong in [&b"IBGDA"[..], b"ibgda ", b"ibgda\xff"] {
+            let error = read(wrong).unwrap_err().to_string();
+            assert!(error.contains("queue-pairs, proxy or ibgda"), "{error}");
+        }
     }
 }

@@ -83,8 +83,8 @@ pub(crate) struct Real {
 
 impl Way {
     pub(crate) fn of(settings: &Settings, group: &Group) -> Result<Self, Error> {
-        let hca = std::env::var("SHMEM_HCA").unwrap_or_default();
-        Self::choose(settings, &group.layout, &hca)
+        let hca = std::env::var_os("SHMEM_HCA").unwrap_or_default();
+        Self::choose(settings, &group.layout, &hca.to_string_lossy())
     }
 
     fn choose(settings: &Settings, layout: &Layout, hca: &str) -> Result<Self, Error> {

@@ -48,7 +48,7 @@ impl Network {
             device.extend(queues.into_memory());
             added.map_err(setup(pe))?;
         }
-        let keys = introduce(&mut endpoints, settings, group)?;
+        let keys = introduce(&mut endpoints, heap.stride(), settings, group)?;
         let heaps = (heap.stride(), keys);
         let tables = tables(gpus, owners, wanted.queues.contexts, &endpoints, heaps)?;
         Ok(Self {
@@ -63,13 +63,15 @@ impl Network {
     }
 }
 
-/// Connects queue pairs with those of all PEs, and returns the keys of their heaps.
-fn introduce(endpoints: &mut [Endpoint], settings: &Settings, group: &Group) -> Result<Vec<u32>, Error> {
+/// Connects queue pairs with those of all PEs, and returns the keys of their heaps of `stride` bytes.
+fn introduce(endpoints: &mut [Endpoint], stride: u64, settings: &Settings, group: &Group) -> Result<Vec<u32>, Error> {
     let mine: Vec<_> = endpoints.iter().map(|endpoint| endpoint.blob().to_bytes()).collect();
     let told = tell(group, settings, &mine)?.concat();
-    let mut blobs = vec![];
+    let (mut blobs, mut keys) = (vec![], vec![]);
     for (pe, bytes) in (0..).zip(&told) {
-        let blob = Blob::parse(bytes).map_err(|cause| setup(pe)(IbgdaError::Blob { pe, cause }))?;
+        let read = Blob::parse(bytes).and_then(|blob| Ok((blob.key(0, stride)?, blob)));
+        let (key, blob) = read.map_err(|cause| setup(pe)(IbgdaError::Blob { pe, cause }))?;
+        keys.push(key);
         blobs.push(blob);
     }
     for (pe, endpoint) in group.layout.local().zip(endpoints) {
@@ -77,6 +79,5 @@ fn introduce(endpoints: &mut [Endpoint], settings: &Settings, group: &Group) -> 
     }
     // Nobody posts before all take requests.
     tell(group, settings, &())?;
-    let key = |blob: &Blob| blob.chunks.first().map_or(0, |chunk| chunk.key);
-    Ok(blobs.iter().map(key).collect())
+    Ok(keys)
 }
