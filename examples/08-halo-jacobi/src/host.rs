@@ -38,13 +38,13 @@ impl<'a> Solver<'a> {
         let Field { nx, ny } = field;
         ensure!(
             nx > 0 && nx.is_multiple_of(4) && ny >= 2 * pe.n(),
-            "a field of {nx} columns and {ny} rows for {} PEs: take a multiple of 4 columns, and two rows for each PE at least",
+            "a field of {nx} columns and {ny} rows for {} PEs: take 4, 8, 12, .. columns, and two rows for each PE at least",
             pe.n()
         );
         let Config { blocks, threads } = config;
         ensure!(
             threads > 0 && threads.is_multiple_of(32) && threads <= 640 && blocks != Some(0),
-            "{config:?}: blocks have 32, 64, .. 640 threads"
+            "{config:?}: a launch has one block at least, and a block 32, 64, .. 640 threads"
         );
         let blocks = match blocks {
             Some(blocks) => blocks,

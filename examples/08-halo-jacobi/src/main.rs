@@ -48,6 +48,7 @@ fn solve(pe: &Pe) -> anyhow::Result<()> {
     const EVERY: u32 = 20;
     let simulated = pe.device_name() == "the simulator";
     let (nx, ny, blocks) = if simulated { (16, 10, Some(2)) } else { (260, 67, None) };
+    let ny = ny.max(2 * pe.n());
     let (field, config) = (Field { nx, ny }, Config { blocks, threads: 32 });
     let (solver, start) = (Solver::new(pe, field, config)?, start(field));
     solver.set(&start)?;

@@ -85,7 +85,7 @@ impl Extent {
         const {
             assert!(
                 matches!(size_of::<T>(), 1 | 2 | 4 | 8 | 16),
-                "an element has 1, 2, 4, 8 or 16 bytes"
+                "an element has 1, 2, 4, 8 or 16 bytes: cast() slices of others to words, as in put(Block, dst.cast::<u32>(), src.cast(), pe)"
             )
         };
         Self {

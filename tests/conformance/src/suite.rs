@@ -1,6 +1,6 @@
 //! The host side of the suite.
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use shmem_host::{Backend, Builder, Path, Pe, World};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -154,6 +154,11 @@ pub fn run(world: impl Fn() -> anyhow::Result<World>, log: bool) -> anyhow::Resu
 pub fn run_named(world: impl Fn() -> anyhow::Result<World>, log: bool, names: &[String]) -> anyhow::Result<usize> {
     let is_meant = |name: &str| names.is_empty() || names.iter().any(|part| name.contains(&**part));
     let cases: Vec<_> = cases().into_iter().filter(|case| is_meant(case.name)).collect();
+    let planted = || crate::fault::FAULTS.iter().filter(|fault| is_meant(fault.name));
+    ensure!(
+        !cases.is_empty() || planted().next().is_some(),
+        "no case has one of {names:?} in its name: without arguments it prints all of them"
+    );
     let passed = AtomicUsize::new(0);
     world()?.run(|pe| -> anyhow::Result<()> {
         let reached = crate::ptr::reached(&pe)?;
@@ -175,7 +180,7 @@ pub fn run_named(world: impl Fn() -> anyhow::Result<World>, log: bool, names: &[
         passed.fetch_max(done, Ordering::Relaxed);
         Ok(())
     })?;
-    for fault in crate::fault::FAULTS.iter().filter(|fault| is_meant(fault.name)) {
+    for fault in planted() {
         fault.run(world()?).with_context(|| format!("fault {}", fault.name))?;
         passed.fetch_add(1, Ordering::Relaxed);
         if log {

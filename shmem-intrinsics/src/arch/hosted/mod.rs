@@ -344,10 +344,16 @@ pub(crate) fn fence<G: Tile>(tile: G, ctx: u32) {
 
 #[track_caller]
 pub(crate) fn quiet<G: Tile>(tile: G, ctx: u32) {
+    completed(tile, ctx);
+    acknowledged::<G, false>(tile, ctx);
+}
+
+/// What does not go by adapters.
+#[track_caller]
+fn completed<G: Tile>(tile: G, ctx: u32) {
     current()
         .machine
         .quiet(tile.group(), context::number_of(ctx).1, Location::caller());
-    acknowledged::<G, false>(tile, ctx);
 }
 
 #[track_caller]
@@ -361,7 +367,7 @@ pub(crate) fn flush<G: Tile>(tile: G, ctx: u32) {
 /// A read from each PE pushes what was issued before it into its memory.
 #[track_caller]
 pub(crate) fn quiet_visible<G: Tile>(tile: G, ctx: u32) {
-    quiet(tile, ctx);
+    completed(tile, ctx);
     if network::present() {
         return acknowledged::<G, true>(tile, ctx);
     }
@@ -429,7 +435,7 @@ pub(crate) unsafe fn store_register(address: u64, value: u64) {
 pub(crate) fn arrive<G: Tile, const QUIET: bool>(tile: G, _n: u32) {
     tile.sync();
     if QUIET {
-        quiet(Thread, context::DEFAULT);
+        completed(Thread, context::DEFAULT);
         if network::present() {
             network::quiet::<G, true>(tile, context::DEFAULT);
             tile.sync();
