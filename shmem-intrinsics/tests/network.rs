@@ -475,6 +475,24 @@ fn a_batch_rings_once() {
 }
 
 #[test]
+fn a_call_of_several_entries_rings_once() {
+    let (signal, x) = (object::<SignalWord>(8192, 1).at(0), object::<u32>(4096, 128));
+    let (own, values) = (object::<u32>(2048, 128), [7; 128]);
+    let rings = |call: &dyn Fn()| {
+        let world = World::new(4, true);
+        world.run(0, || {
+            call();
+            world.rings.get()
+        })
+    };
+    assert_eq!(rings(&|| shmem::put(Thread, x, &values, 1)), 1);
+    assert_eq!(rings(&|| shmem::put_signal_nbi(Thread, x, own, signal.set(1), 1)), 1);
+    assert_eq!(rings(&|| shmem::put_signal(Thread, x, &values, signal.set(1), 1)), 1);
+    let count = object::<CounterWord>(8192, 1).at(0);
+    assert_eq!(rings(&|| shmem::put_signal(Thread, x, own, count.add(1), 1)), 1);
+}
+
+#[test]
 #[should_panic(expected = "fault 12 with 1 and 0x")]
 fn what_the_network_could_not_do_is_a_fault() {
     let world = World::new(0, true);

@@ -8,6 +8,7 @@ use super::queue::Queue;
 use super::{Op, access, together};
 use crate::Pod;
 use crate::arch::{self, Extent, Space, Span, Strength};
+use crate::context;
 use crate::signal::Action;
 use crate::slice::assert_element;
 use crate::state::LANDING;
@@ -98,14 +99,26 @@ pub(crate) fn put<G: Tile>(tile: G, dst: u64, src: Span, extent: Extent, to: Pee
                 address: src.address + at,
                 space: src.space,
             };
-            put_inline(dst + at, part, bytes, extent.align, to);
+            let place = dst + at;
             at += u64::from(tile.size()) * u64::from(INLINE);
+            // This member's last one is rung for, and the others with it.
+            let to = if at < extent.bytes { deferred(to) } else { to };
+            put_inline(place, part, bytes, extent.align, to);
         }
     } else if tile.leader() {
         pieces::<true>(dst, src.address - arch::heap_base(), extent.bytes, to, blocking);
     }
     if blocking {
         tile.sync();
+    }
+}
+
+/// The adapter is told of it with what comes next there.
+#[inline(always)]
+fn deferred(to: Peer) -> Peer {
+    Peer {
+        ctx: to.ctx | context::DEFERRED,
+        ..to
     }
 }
 
@@ -185,8 +198,8 @@ pub(crate) fn put_signal<G: Tile, A: Action>(
     to: Peer,
     blocking: bool,
 ) {
-    // The signal's entry comes behind those of all members, and is done after them.
-    put(tile, dst, src, extent, to, false);
+    // The signal's entry comes behind those of all members, is done after them, and is rung for with them.
+    put(tile, dst, src, extent, deferred(to), false);
     tile.sync();
     if tile.leader() {
         let reads = src.space == Space::Symmetric && extent.bytes > SHORT.into();
