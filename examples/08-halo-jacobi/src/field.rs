@@ -25,7 +25,7 @@ impl Field {
         (self.nx / 4).div_ceil(threads)
     }
 
-    /// Pieces, which blocks take one after the other: [`PIECE`] rows of a block column, or what is left of them.
+    /// Pieces, which blocks take one after the other: eight rows of a block column, or what is left of them.
     #[inline(always)]
     pub fn pieces(self, rows: u32, threads: u32) -> u32 {
         rows.div_ceil(PIECE) * self.columns(threads)

@@ -31,8 +31,7 @@ pub(super) fn key(pe: u32, offset: u64) -> (u32, u64) {
     (key, ((granule + 1) << log2) - offset)
 }
 
-/// Where an object at `offset` of PE `pe`'s heap lies; in one granule: both set-ups make a
-/// heap one.
+/// Where an object at `offset` of PE `pe`'s heap lies. It is in one granule: both set-ups make a heap one.
 #[inline(always)]
 #[track_caller]
 pub(super) fn remote(pe: u32, offset: u64) -> Remote {
