@@ -76,19 +76,30 @@ proptest! {
     }
 }
 
-/// A heap that a peer's chunks don't cover would else be named by a key of nothing.
-#[test]
-fn the_key_of_a_range_is_that_of_the_chunk_that_has_it_all() {
-    let chunk = |start, bytes, key| ChunkKey { start, bytes, key };
-    let blob = Blob {
+fn good() -> Blob {
+    Blob {
         ethernet: true,
         lid: 0,
         gid: [1; 16],
         mtu: 3,
         log_reads: 4,
-        pes: 1,
-        numbers: vec![1],
+        pes: 2,
+        numbers: vec![1, 2],
+        chunks: vec![ChunkKey {
+            start: 0,
+            bytes: 1,
+            key: 7,
+        }],
+    }
+}
+
+/// A heap that a peer's chunks don't cover would else be named by a key of nothing.
+#[test]
+fn the_key_of_a_range_is_that_of_the_chunk_that_has_it_all() {
+    let chunk = |start, bytes, key| ChunkKey { start, bytes, key };
+    let blob = Blob {
         chunks: vec![chunk(0, 0x2000, 7), chunk(0x2000, 0x1000, 8)],
+        ..good()
     };
     assert_eq!(blob.key(0, 0x2000), Ok(7));
     assert_eq!(blob.key(0x2000, 0x1000), Ok(8));
@@ -103,20 +114,7 @@ fn the_key_of_a_range_is_that_of_the_chunk_that_has_it_all() {
 
 #[test]
 fn numbers_that_do_not_belong_together_are_refused() {
-    let good = Blob {
-        ethernet: true,
-        lid: 0,
-        gid: [1; 16],
-        mtu: 3,
-        log_reads: 4,
-        pes: 2,
-        numbers: vec![1, 2],
-        chunks: vec![ChunkKey {
-            start: 0,
-            bytes: 1,
-            key: 7,
-        }],
-    };
+    let good = good();
     assert_eq!(Blob::parse(&good.to_bytes()).as_ref(), Ok(&good));
     let changes: [fn(&mut Blob); 9] = [
         |b| b.mtu = 0,

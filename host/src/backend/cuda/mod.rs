@@ -186,8 +186,6 @@ impl Cuda {
         let owner = |pe: u32| used.binary_search(&places[pe as usize]).unwrap_or_default();
         let owners: Vec<_> = local.clone().map(owner).collect();
         all_fit(local.len() as u32, &gpus)?;
-        let most = (0..gpus.len()).map(|gpu| owners.iter().filter(|owner| **owner == gpu).count());
-        connections_for(most.max().unwrap_or(0));
         let device = |pe: u32| sees[layout.rank_of(pe) as usize].devices[places[pe as usize]];
         let own = |pe: u32| {
             let sharers = (0..pes).filter(|other| device(*other) == device(pe)).count() as u32;
@@ -248,6 +246,7 @@ impl Cuda {
         cuda.back_first(first, settings, group)?;
         cuda.network = Network::start(calls, &cuda.gpus, &cuda.owners, &cuda.heap, (settings, group))?;
         cuda.timeline = Timeline::start(&cuda.gpus, &cuda.owners, local.start)?;
+        connections_for(local.clone().map(|pe| cuda.sharers(pe).count()).max().unwrap_or(0));
         for pe in local {
             let (page, state) = cuda.prepare(pe, &system, settings.time_limit_ns())?;
             cuda.pages.push(page);
