@@ -153,6 +153,13 @@ pub(crate) trait Device {
     /// Enqueues a copy between device memory and memory of `alloc_host`, of at least a byte.
     fn copy(&self, stream: StreamId, device: u64, host: u64, bytes: u64, to_host: bool) -> Result<(), Error>;
 
+    /// Enqueues a copy by the device's copy engine. False, with nothing enqueued, where a kernel has to make it: the device has
+    /// no such engine, or a place is beyond its reach.
+    fn copy_engine(&self, stream: StreamId, dst: Place, src: Place, bytes: u64) -> Result<bool, Error> {
+        let _ = (stream, dst, src, bytes);
+        Ok(false)
+    }
+
     /// Copies to the host, for the line `at`; stream 0 has drained.
     fn read(&self, address: u64, into: &mut [u8], at: At, watch: &Watch<'_>) -> Result<(), Halt>;
 
@@ -230,6 +237,15 @@ pub(crate) trait Device {
 
     /// The PE launches nothing more. `drained` says whether its streams are known to be idle.
     fn close(&self, drained: bool);
+}
+
+/// Where device memory begins that a copy names.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place {
+    /// In a PE's heap.
+    Heap { pe: u32, offset: u64 },
+    /// In this PE's own memory.
+    Address(u64),
 }
 
 /// Time that a stream's work takes.

@@ -7,9 +7,9 @@ mod shape;
 pub use error::{LaunchError, Stale};
 pub use shape::{Dim3, LaunchConfig};
 
-use crate::Error;
-use crate::backend::{KernelInfo, Lane, Launch, Loaded, Shape, StreamId};
+use crate::backend::{KernelInfo, Lane, Launch, Loaded, Place, Shape, StreamId};
 use crate::session::Session;
+use crate::{Error, Stream};
 use check::{check_bounds, check_kernel};
 use rustc_hash::FxHashMap;
 use shmem::{Call, Kernel};
@@ -199,12 +199,43 @@ impl Session {
         self.device
             .launch(launch)
             .map_err(|e| if e.is_fatal() { self.fatal(e) } else { e })?;
-        if stream == config.stream_id() {
+        self.count(config.stream_id(), name);
+        Ok(())
+    }
+
+    /// Counts what was enqueued: as work of the stream, or of the graph that is recorded there.
+    fn count(&self, stream: StreamId, name: Cow<'static, str>) {
+        if self.target(stream) == stream {
             self.launched(stream, name);
         } else {
             self.recorded(name);
         }
-        Ok(())
+    }
+
+    /// Has the copy engine do what a launch of this kernel would, after the same checks and under its name. False where the
+    /// kernel has to.
+    pub(crate) fn copy_engine<K: Kernel>(
+        &self,
+        stream: &Stream,
+        (dst, src): (Place, Place),
+        bytes: u64,
+        call: &Call<K>,
+    ) -> Result<bool, Error> {
+        self.check()?;
+        let args = call.args();
+        self.check_handles(K::NAME, |visit| K::regions(args, visit))?;
+        self.check_reach(K::NAME, false, |visit| K::regions(args, visit))?;
+        let target = self.target(stream.id());
+        let enqueued = self
+            .device
+            .copy_engine(target, dst, src, bytes)
+            .map_err(|e| if e.is_fatal() { self.fatal(e) } else { e })?;
+        if enqueued {
+            tracing::debug!(pe = self.pe, kernel = K::NAME, stream = target.0, bytes, "copy engine");
+            self.record_regions(stream.id(), K::NAME, |visit| K::regions(args, visit));
+            self.count(stream.id(), Cow::Borrowed(K::NAME));
+        }
+        Ok(enqueued)
     }
 
     fn resident(&self, ready: &Ready, shape: Shape) -> Result<u32, Error> {

@@ -12,9 +12,11 @@
 //! | `FAKE_CUDA_ONE` | one device rather than two |
 //! | `FAKE_CUDA_BUSY` | what is launched never ends |
 
+mod copies;
 mod memory;
 mod objects;
 
+use copies::{Copies, Copy};
 use memory::Memory;
 use objects::Objects;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
@@ -34,6 +36,7 @@ struct State {
     calls: u64,
     objects: Objects,
     memory: Memory,
+    copies: Copies,
     /// Streams with work that never ends.
     busy: Vec<usize>,
 }
@@ -42,6 +45,7 @@ static STATE: Mutex<State> = Mutex::new(State {
     calls: 0,
     objects: Objects::new(),
     memory: Memory::new(),
+    copies: Copies::new(),
     busy: Vec::new(),
 });
 
@@ -222,16 +226,21 @@ driver! {
         Ok(())
     }
     fn cuMemcpyDtoHAsync_v2(to: *mut u8, from: *const u8, size: usize, stream: usize) |s| { to.copy_from(from, size); Ok(()) }
+    fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, size: usize, stream: usize) |s| { s.copies.enqueue(stream, Copy { to, from, size }); Ok(()) }
     fn cuMemsetD8Async(to: *mut u8, value: u8, size: usize, stream: usize) |s| { to.write_bytes(value, size); Ok(()) }
 
     fn cuStreamCreate(stream: *mut usize, flags: c_uint) |s| { current()?; *stream = s.objects.make("streams"); Ok(()) }
     fn cuStreamDestroy_v2(stream: usize) [releases] |s| { s.objects.count("streams", -1); Ok(()) }
     fn cuStreamGetCtx(stream: usize, context: *mut usize) |s| { *context = current()?; Ok(()) }
-    fn cuStreamBeginCapture_v2(stream: usize, mode: c_uint) |s| { Ok(()) }
-    fn cuStreamEndCapture(stream: usize, graph: *mut usize) |s| { *graph = s.objects.make("graphs"); Ok(()) }
-    fn cuGraphInstantiateWithFlags(exec: *mut usize, graph: usize, flags: c_ulonglong) |s| { *exec = s.objects.make("executables"); Ok(()) }
+    fn cuStreamBeginCapture_v2(stream: usize, mode: c_uint) |s| { s.copies.begin(stream); Ok(()) }
+    fn cuStreamEndCapture(stream: usize, graph: *mut usize) |s| { *graph = s.objects.make("graphs"); s.copies.become_part(stream, *graph); Ok(()) }
+    fn cuGraphInstantiateWithFlags(exec: *mut usize, graph: usize, flags: c_ulonglong) |s| {
+        *exec = s.objects.make("executables");
+        s.copies.become_part(graph, *exec);
+        Ok(())
+    }
     fn cuGraphUpload(exec: usize, stream: usize) |s| { Ok(()) }
-    fn cuGraphLaunch(exec: usize, stream: usize) |s| { Ok(()) }
+    fn cuGraphLaunch(exec: usize, stream: usize) |s| { s.copies.launch(exec); Ok(()) }
     fn cuGraphExecDestroy(exec: usize) [releases] |s| { s.objects.count("executables", -1); Ok(()) }
     fn cuGraphDestroy(graph: usize) [releases] |s| { s.objects.count("graphs", -1); Ok(()) }
     fn cuEventCreate(event: *mut usize, flags: c_uint) |s| { current()?; *event = s.objects.make("events"); Ok(()) }

@@ -170,6 +170,31 @@ fn memory_of_the_program_becomes_a_symmetric_object() {
 }
 
 #[test]
+fn large_transfers_on_streams_are_copies() {
+    for processes in [1, 2] {
+        let run = run(processes, &[], &["copies"]);
+        assert!(run.output.status.success(), "{}", run.text());
+        run.left_nothing();
+    }
+    let three = [("FAKE_CUDA_ONE", "1"), ("SHMEM_NPES", "3")];
+    let run = run(1, &three, &["copies"]);
+    assert!(run.output.status.success(), "PEs of one device: {}", run.text());
+}
+
+#[test]
+fn transfers_through_adapters_and_in_timelines_are_kernels() {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("timeline.json");
+    let timeline = run(1, &[("SHMEM_TIMELINE", file.to_str().unwrap())], &["kernels"]);
+    assert!(timeline.output.status.success(), "{}", timeline.text());
+    for path in ["ibgda", "mixed"] {
+        // Nodes of two.
+        let variables = [("SHMEM_PATH", path), ("SHMEM_HEAP", "100M"), ("SHMEM_NPES", "4")];
+        let run = run(1, &[&EMULATED[..], &variables].concat(), &["kernels"]);
+        worked_or_has_no_images(&run);
+    }
+}
+
+#[test]
 fn devices_that_do_not_reach_each_other_need_a_transport() {
     for processes in [1, 2] {
         let run = run(processes, &[("FAKE_CUDA_APART", "1")], &[]);

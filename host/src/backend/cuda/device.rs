@@ -6,7 +6,7 @@ use super::graph::Graphs;
 use super::poll::{poll, settle};
 use super::{Cuda, Gpu, Module, cluster, module};
 use crate::backend::{Device, FunctionId, GraphId, Halt, KernelInfo, Launch, Limits, Loaded, Marker, ModuleId};
-use crate::backend::{Shape, Stopwatch, StreamId, Watch};
+use crate::backend::{Place, Shape, Stopwatch, StreamId, Watch};
 use crate::fault::DeviceFault;
 use crate::heap_stats::Backed;
 use crate::images::{Header, ImageError};
@@ -124,6 +124,17 @@ impl CudaDevice {
         })
     }
 
+    /// Where it is for this PE's device. None in the heap of a PE that kernels do not reach by load and store.
+    fn address(&self, place: Place) -> Option<Address> {
+        match place {
+            Place::Address(address) => Some(Address(address)),
+            Place::Heap { pe, offset } => match self.cuda.state(self.pe).peer_base[pe as usize] {
+                0 => None,
+                base => Some(Address(base + offset)),
+            },
+        }
+    }
+
     /// The function, allowed to be launched with this much dynamic shared memory.
     fn function(&self, function: FunctionId, shared_bytes: u32) -> Result<CUfunction, CudaError> {
         let Function { raw, allowed } = &self.functions.borrow()[function.0];
@@ -221,6 +232,20 @@ impl Device for CudaDevice {
             }
         }
         Ok(())
+    }
+
+    fn copy_engine(&self, stream: StreamId, dst: Place, src: Place, bytes: u64) -> Result<bool, Error> {
+        // Heaps of emulated adapters are in host memory; a timeline shows what kernels record.
+        if self.cuda.network.is_some() || self.cuda.timeline.is_some() {
+            return Ok(false);
+        }
+        let (Some(dst), Some(src)) = (self.address(dst), self.address(src)) else {
+            return Ok(false);
+        };
+        let (driver, stream) = (self.driver(), self.stream(stream));
+        // SAFETY: the caller has checked that both sides are live memory of that many bytes; they are mapped for this device.
+        unsafe { driver.cuMemcpyDtoDAsync_v2(dst, src, bytes as usize, stream) }?;
+        Ok(true)
     }
 
     fn read(&self, address: u64, into: &mut [u8], _at: At, _watch: &Watch<'_>) -> Result<(), Halt> {

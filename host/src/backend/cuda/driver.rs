@@ -115,6 +115,7 @@ driver! {
 
         fn cuMemcpyHtoDAsync_v2(to: Address, from: *const c_void, size: usize, stream: CUstream);
         fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: Address, size: usize, stream: CUstream);
+        fn cuMemcpyDtoDAsync_v2(to: Address, from: Address, size: usize, stream: CUstream);
         fn cuMemsetD8Async(to: Address, value: u8, size: usize, stream: CUstream);
 
         fn cuStreamCreate(stream: Out<CUstream>, flags: c_uint);

@@ -2,13 +2,15 @@
 
 use anyhow::{Result, ensure};
 use cudarc::driver::sys;
-use shmem_host::{Buf, Error, HeapError, Pe, Pinned, RegisterError, UserMemory, World};
+use shmem_host::{Buf, Error, HeapError, LaunchError, Pe, Pinned, RegisterError, UserMemory, World};
 use std::mem::MaybeUninit;
 
 fn main() -> Result<()> {
     let work: fn(&Pe) -> Result<()> = match std::env::args().nth(1).as_deref() {
         Some("large") => too_large,
         Some("register") => register,
+        Some("copies") => |pe| transfers(pe, true),
+        Some("kernels") => |pe| transfers(pe, false),
         Some("barrier") => |pe| Ok(pe.barrier_all()?),
         _ => work,
     };
@@ -75,6 +77,86 @@ fn too_large(pe: &Pe) -> Result<()> {
     fits.write(&vec![3; 34 << 20])?;
     ensure!(fits.read((34 << 20) - 1)? == 3, "memory was lost");
     Ok(())
+}
+
+/// The fewest bytes of a transfer that the copy engine makes.
+const LARGE: usize = 16 << 20;
+
+fn is_all(found: &[u8], byte: u8) -> bool {
+    found.iter().all(|found| *found == byte)
+}
+
+/// Transfers on streams. Copies are made here, and kernels don't run: whether there is an engine shows in what arrives.
+fn transfers(pe: &Pe, engine: bool) -> Result<()> {
+    let (inbox, mine, own) = (pe.alloc::<u8>(LARGE)?, pe.alloc::<u8>(LARGE)?, pe.buffer::<u8>(LARGE)?);
+    let (me, n, stream) = (pe.id() as u8 + 1, pe.n(), pe.stream());
+    let (next, before) = ((pe.id() + 1) % n, ((pe.id() + n - 1) % n) as u8 + 1);
+    // All of it once everybody has put, and nobody puts again before all have looked.
+    let arrived = |expected: u8, what: &str| -> Result<()> {
+        pe.barrier_all()?;
+        let found = inbox.to_vec()?;
+        let expected = if engine { expected } else { 0 };
+        ensure!(
+            is_all(&found, expected),
+            "PE {me}: {what} of {expected}: {} .. {}",
+            found[0],
+            found[LARGE - 1]
+        );
+        inbox.write(&vec![0; LARGE])?;
+        Ok(pe.barrier_all()?)
+    };
+    mine.write(&vec![me; LARGE])?;
+    own.write(&vec![10 * me; LARGE])?;
+
+    stream.put(inbox.part(..LARGE - 1)?, mine.part(1..)?, next)?;
+    stream.synchronize()?;
+    pe.barrier_all()?;
+    ensure!(is_all(&inbox.to_vec()?, 0), "a small put was no kernel");
+    pe.barrier_all()?;
+    stream.put(&inbox, &mine, next)?;
+    stream.synchronize()?;
+    arrived(before, "a put of symmetric memory")?;
+    stream.put(&inbox, &own, next)?;
+    stream.synchronize()?;
+    arrived(10 * before, "a put of other memory")?;
+    stream.get(&inbox, &mine, next)?;
+    stream.synchronize()?;
+    arrived(next as u8 + 1, "a get to symmetric memory")?;
+    stream.get(&own, &mine, next)?;
+    stream.synchronize()?;
+    let expected = if engine { next as u8 + 1 } else { 10 * me };
+    ensure!(is_all(&own.to_vec()?, expected), "a get to other memory");
+    pe.barrier_all()?;
+
+    let graph = stream.capture(|| stream.put(&inbox, &mine, next))?;
+    ensure!(graph.launches() == 1, "a graph of {} launches", graph.launches());
+    pe.barrier_all()?;
+    ensure!(is_all(&inbox.to_vec()?, 0), "what was recorded ran");
+    pe.barrier_all()?;
+    let side = pe.new_stream()?;
+    // SAFETY: the stream is dropped after it.
+    let adopted = unsafe { pe.stream_from_raw(side.as_raw()) }?;
+    graph.launch(&adopted)?;
+    adopted.synchronize()?;
+    arrived(before, "a put of a graph")?;
+    adopted.put(&inbox, &own, next)?;
+    adopted.synchronize()?;
+    arrived(me, "a put, on a stream from elsewhere, of what was got from here")?;
+
+    let stale = mine.handle();
+    drop(mine);
+    for refused in [
+        stream.put(&inbox, stale, next),
+        stream.get(&own, stale, next),
+        stream.put_signal(&inbox, stale, pe.signals(1)?.at(0)?.set(1), next),
+        graph.launch(stream),
+    ] {
+        ensure!(
+            matches!(refused, Err(Error::Launch(LaunchError::StaleHandle { .. }))),
+            "of memory that was dropped: {refused:?}"
+        );
+    }
+    arrived(0, "what was refused")
 }
 
 /// Bytes that a program has by the driver's own calls.
