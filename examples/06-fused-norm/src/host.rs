@@ -2,6 +2,7 @@
 use crate::Norm;
 use crate::packets::{self, by_packets};
 use crate::passes::{self, by_passes};
+use crate::puts::{self, by_puts};
 use anyhow::ensure;
 use shmem::collective::Min;
 use shmem::packet::Packet;
@@ -18,6 +19,15 @@ pub enum Algorithm {
     OneShot,
     /// Every PE reads those of its share of the tokens, and puts the sums to all.
     TwoShot,
+    /// Every PE puts all of them to all, while it adds up those before. Never chosen: it has not been measured.
+    Puts,
+}
+
+impl Algorithm {
+    /// Whether it is for so many PEs.
+    pub fn is_for(self, pes: u32) -> bool {
+        self != Self::Puts || pes <= puts::PES
+    }
 }
 
 /// Among so many PEs packets are taken for up to so many bytes of rows. Estimates: in packets a PE takes in 4/3 (n - 1) bytes for
@@ -62,8 +72,10 @@ pub struct FusedNorm<'a> {
     epochs: Buf<u32>,
     told: SymBuf<SignalWord>,
     steps: Buf<u64>,
-    /// Blocks by packets, by one shot, by two shots, at most.
-    grids: [u32; 3],
+    /// Rows that are put.
+    inbox: SymBuf<Bf16x8>,
+    /// Blocks by packets, by one shot, by two shots, by puts, at most.
+    grids: [u32; 4],
     /// Launches packets as an ordinary kernel, without the cooperative launch's start of all blocks at once: no more blocks than
     /// the device has room for, which are all that is on it. See the README.
     pub plain: bool,
@@ -117,10 +129,12 @@ impl<'a> FusedNorm<'a> {
             epochs: pe.buffer(tokens)?,
             told: pe.signals(0)?,
             steps: pe.buffer(tokens)?,
+            inbox: pe.alloc(0)?,
             grids: [
                 blocks::<by_packets>(pe, hidden, packets::LINES)?,
                 blocks::<by_passes<false>>(pe, hidden, passes::LINES)?,
                 blocks::<by_passes<true>>(pe, hidden, passes::LINES)?,
+                blocks::<by_puts>(pe, hidden, puts::LINES)?,
             ],
             plain: false,
             pe,
@@ -143,15 +157,19 @@ impl<'a> FusedNorm<'a> {
     /// Those of allocations.
     pub fn limit_blocks(&mut self, most: u32) -> anyhow::Result<()> {
         // Block b of each PE works with block b of every other: all have as many.
-        let (mine, all) = (self.pe.alloc::<u32>(3)?, self.pe.alloc::<u32>(3)?);
+        let (mine, all) = (self.pe.alloc::<u32>(4)?, self.pe.alloc::<u32>(4)?);
         mine.write(&self.grids.map(|grid| grid.min(most).min(self.tokens as u32)))?;
         self.pe.stream().reduce(&self.pe.world(), Min, &all, &mine)?;
         all.read_into(0, &mut self.grids)?;
-        let blocks = self.grids[1].max(self.grids[2]) as usize;
-        (self.told, self.steps) = (
-            self.pe.signals(blocks * self.team.n_pes() as usize)?,
-            self.pe.buffer(blocks)?,
-        );
+        let [_, one, two, put] = self.grids.map(|grid| grid as usize);
+        let (blocks, n) = (one.max(two).max(put), self.team.n_pes());
+        (self.told, self.steps) = (self.pe.signals(blocks * n as usize)?, self.pe.buffer(blocks)?);
+        let rows = if Algorithm::Puts.is_for(n) {
+            put * (puts::SLOTS * n) as usize
+        } else {
+            0
+        };
+        self.inbox = self.pe.alloc(rows * self.hidden / LINE)?;
         Ok(())
     }
 
@@ -167,12 +185,11 @@ impl<'a> FusedNorm<'a> {
 
     /// Whether an algorithm has room for so many tokens.
     pub fn fits(&self, tokens: usize, by: Algorithm) -> bool {
-        tokens
-            <= if by == Algorithm::Packets {
-                self.in_packets
-            } else {
-                self.tokens
-            }
+        let most = match by {
+            Algorithm::Packets => self.in_packets,
+            _ => self.tokens,
+        };
+        tokens <= most && by.is_for(self.team.n_pes())
     }
 
     /// Enqueues a call. Every PE makes it, the members of a team with the same sizes and algorithm; [`choice`](Self::choice) where
@@ -185,10 +202,11 @@ impl<'a> FusedNorm<'a> {
         let algorithm = algorithm.unwrap_or_else(|| self.choice(rows.tokens));
         ensure!(
             self.fits(rows.tokens, algorithm),
-            "{} tokens by {algorithm:?}, where {} are possible, and {} by packets",
+            "{} tokens by {algorithm:?} among {n} PEs, where {} are possible, {} by packets, and by puts up to {} PEs",
             rows.tokens,
             self.tokens,
-            self.in_packets
+            self.in_packets,
+            puts::PES
         );
         for (name, len, needed) in [
             ("x", rows.x.len(), rows.tokens),
@@ -236,6 +254,10 @@ impl<'a> FusedNorm<'a> {
             Algorithm::TwoShot => {
                 let call = by_passes::<true>(norm, words, steps);
                 self.pe.launch(shape(passes::LINES).collective(), call)
+            }
+            Algorithm::Puts => {
+                let call = by_puts(norm, &self.inbox, words, steps);
+                self.pe.launch(shape(puts::LINES).collective(), call)
             }
         }?;
         Ok(())

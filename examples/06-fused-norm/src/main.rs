@@ -40,10 +40,11 @@ struct Options {
 const IN_GRAPH: usize = 20;
 /// Runs of the graph, whose median is the row.
 const RUNS: usize = 7;
-const ALGORITHMS: [(Algorithm, &str); 3] = [
+const ALGORITHMS: [(Algorithm, &str); 4] = [
     (Algorithm::Packets, "packets"),
     (Algorithm::OneShot, "one_shot"),
     (Algorithm::TwoShot, "two_shot"),
+    (Algorithm::Puts, "puts"),
 ];
 
 fn main() -> anyhow::Result<()> {
@@ -72,8 +73,8 @@ fn checks(pe: &Pe, options: &Options, simulated: bool) -> anyhow::Result<()> {
         options.tokens.clone()
     };
     check(pe, hidden, &calls, None, 1)?;
-    for (algorithm, _) in ALGORITHMS {
-        check(pe, hidden, &calls, Some(algorithm), 2)?;
+    for (algorithm, _) in ALGORITHMS.iter().filter(|(by, _)| by.is_for(pe.n())) {
+        check(pe, hidden, &calls, Some(*algorithm), 2)?;
     }
     println!(
         "PE {}/{} fused-norm verified: calls of {calls:?} rows of {hidden}",

@@ -54,6 +54,11 @@ fn by_two_shots() {
     random(Algorithm::TwoShot);
 }
 
+#[test]
+fn by_puts() {
+    random(Algorithm::Puts);
+}
+
 /// The longest rows, and ones that fill their block's lines.
 #[test]
 fn long_rows() {
@@ -61,6 +66,7 @@ fn long_rows() {
         (16384, Algorithm::Packets),
         (16384, Algorithm::OneShot),
         (8192, Algorithm::TwoShot),
+        (16384, Algorithm::Puts),
         (1024, Algorithm::Packets),
     ] {
         on(2, 1, |pe| reference::check(pe, hidden, &[2, 1], Some(by), 3));
@@ -78,9 +84,12 @@ fn algorithms_follow_one_another() {
                 norm.limit_blocks(blocks)?;
                 for by in [
                     Algorithm::Packets,
+                    Algorithm::Puts,
                     Algorithm::TwoShot,
+                    Algorithm::Puts,
                     Algorithm::OneShot,
                     Algorithm::Packets,
+                    Algorithm::Puts,
                 ] {
                     reference::check_with(pe, &norm, 64, &tokens, Some(by), 7)?;
                 }
@@ -88,6 +97,40 @@ fn algorithms_follow_one_another() {
                 reference::check_with(pe, &norm, 64, &[5, 9, 2, 8, 1], None, 8)?;
             }
             Ok(())
+        });
+    }
+}
+
+/// Slots are written again while others may be behind: many rows of few blocks, calls that differ, other algorithms between.
+#[test]
+fn slots_take_turns() {
+    for (pes, seed) in (2..=4).flat_map(|pes| (0..8).map(move |seed| (pes, seed))) {
+        let r = below(seed * 10 + u64::from(pes), &[2, 4, 12, 12, 12, 12, 12]);
+        let (blocks, other) = (r[0] as u32 + 1, r[1]);
+        let calls: Vec<_> = (0..5)
+            .map(|call| {
+                let between = [Algorithm::OneShot, Algorithm::TwoShot, Algorithm::Packets];
+                let by = between.get(other).filter(|_| call % 3 == 1);
+                (by.copied().unwrap_or(Algorithm::Puts), r[call + 2] + 1)
+            })
+            .collect();
+        on(pes, seed, |pe| {
+            let (world, stream) = (pe.world(), pe.stream());
+            let mut norm = FusedNorm::with_packets(pe, &world, 40, 12, usize::MAX)?;
+            norm.limit_blocks(blocks)?;
+            let run = reference::Run::new(pe, 40, 12, calls.len(), seed)?;
+            let enqueue = || {
+                let mut calls = calls.iter().enumerate();
+                calls.try_for_each(|(i, &(by, tokens))| norm.enqueue(stream, run.rows(i, tokens), Some(by)))
+            };
+            enqueue()?;
+            let graph = stream.capture(enqueue)?;
+            graph.launch(stream)?;
+            graph.launch(stream)?;
+            let made: Vec<_> = calls.iter().map(|(_, tokens)| *tokens).enumerate().collect();
+            let members: Vec<_> = (0..pes).collect();
+            run.check(&members, &made.repeat(3))?;
+            run.check_alike(pe)
         });
     }
 }
@@ -124,7 +167,12 @@ fn plain_launches() {
 /// What follows a call on the stream may change its input: others have read it.
 #[test]
 fn inputs_may_be_changed_behind_a_call() {
-    for by in [Algorithm::Packets, Algorithm::OneShot, Algorithm::TwoShot] {
+    for by in [
+        Algorithm::Packets,
+        Algorithm::OneShot,
+        Algorithm::TwoShot,
+        Algorithm::Puts,
+    ] {
         on(3, 3, |pe| {
             let world = pe.world();
             let norm = FusedNorm::new(pe, &world, 48, 5)?;
@@ -144,11 +192,11 @@ fn teams_add_up_for_themselves() {
     on(4, 4, |pe| {
         let (row, _) = pe.world().split_2d(2)?;
         let norm = FusedNorm::new(pe, &row, 72, 4)?;
-        let run = reference::Run::new(pe, 72, 4, 2, 1)?;
-        for (call, by) in [(0, Algorithm::Packets), (1, Algorithm::TwoShot)] {
+        let run = reference::Run::new(pe, 72, 4, 3, 1)?;
+        for (call, by) in [(0, Algorithm::Packets), (1, Algorithm::TwoShot), (2, Algorithm::Puts)] {
             norm.enqueue(pe.stream(), run.rows(call, 4), Some(by))?;
         }
-        run.check(row.members(), &[(0, 4), (1, 4)])
+        run.check(row.members(), &[(0, 4), (1, 4), (2, 4)])
     });
 }
 
@@ -168,5 +216,15 @@ fn what_does_not_fit_is_said() {
         let error = said(norm.enqueue(pe.stream(), run.rows(0, 3), None));
         assert!(error.starts_with("x has 4 lines"), "{error}");
         norm.enqueue(pe.stream(), run.rows(0, 0), None)
+    });
+    on(5, 0, |pe| {
+        let world = pe.world();
+        let norm = FusedNorm::new(pe, &world, 16, 2)?;
+        let run = reference::Run::new(pe, 16, 2, 1, 1)?;
+        let refused = norm.enqueue(pe.stream(), run.rows(0, 2), Some(Algorithm::Puts));
+        let error = refused.unwrap_err().to_string();
+        assert!(error.contains("by Puts among 5 PEs"), "{error}");
+        assert!(error.ends_with("by puts up to 4 PEs"), "{error}");
+        Ok(())
     });
 }

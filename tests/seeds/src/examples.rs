@@ -3,7 +3,7 @@
 use crate::Check;
 use anyhow::ensure;
 use block_put::{put_by_blocks, put_staged};
-use fused_norm::Algorithm;
+use fused_norm::{Algorithm, FusedNorm};
 use gather_matmul::problem::{Blocks, Problem, Shape};
 use ring::ring;
 use shmem_host::{Pe, collective_launch};
@@ -107,7 +107,11 @@ fn norms(pe: &Pe) -> anyhow::Result<()> {
     for by in [Algorithm::Packets, Algorithm::OneShot, Algorithm::TwoShot] {
         fused_norm::reference::check(pe, 72, &[2, 1], Some(by), 1)?;
     }
-    Ok(())
+    // One block, so that slots are written again.
+    let world = pe.world();
+    let mut norm = FusedNorm::new(pe, &world, 72, 3)?;
+    norm.limit_blocks(1)?;
+    fused_norm::reference::check_with(pe, &norm, 72, &[3, 2], Some(Algorithm::Puts), 1)
 }
 
 pub(crate) fn gups(pe: &Pe) -> anyhow::Result<()> {
