@@ -1,7 +1,14 @@
 //! All-gather and matrix multiplication in one kernel: C = A * B^T, where every PE has some rows of A, and a B and C of its own.
+//!
+//! | file | |
+//! |---|---|
+//! | [`mover`] | the communication |
+//! | here | tiles of C, and the kernels |
+pub mod mover;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod problem;
-use shmem::bulk::Engine;
+
+use mover::Arriving;
 use shmem::matrix::{Strip, block};
 use shmem::prelude::*;
 use shmem::scope::Gpu;
@@ -15,7 +22,7 @@ pub struct Job {
     pub a: SymSlice<bf16>,
     /// Every PE's rows, twice: launches use the halves by turns.
     pub gathered: SymSlice<bf16>,
-    /// One for each PE and run of its rows, set to the launch's epoch when the run is here.
+    /// One for each PE and strip of its rows: the launch's epoch, and how many of the columns are here.
     pub ready: SymSlice<SignalWord>,
     /// Rows of k, as weights are stored.
     pub b: Global<bf16>,
@@ -35,20 +42,14 @@ const NEXT: u32 = 0;
 const DONE: u32 = 1;
 const EPOCH: u32 = 2;
 
-/// A few blocks send this PE's rows, each run of them with a signal; then all blocks multiply, this PE's own rows first.
+/// A few blocks send this PE's rows; then all blocks multiply, this PE's own rows first.
 #[kernel(collective, block = 256)]
 pub fn gather_matmul(_all: Collective, job: Job) {
     let (epoch, me, n) = (job.epoch(), shmem::my_pe(), shmem::n_pes());
-    job.send(epoch);
-    job.tiles(n, |shard, run| {
-        let pe = (me + shard) % n;
-        if pe == me {
-            return (pe, job.rows(job.a, run));
-        }
-        // A peer that is ahead may have set the next epoch already, whose rows are in the other half.
-        shmem::wait_until(Block, job.ready.at(pe * job.runs() + run), ge(epoch));
-        (pe, job.rows(job.half(epoch).chunk(pe, job.a.len()), run))
-    });
+    if Block.id() < job.movers {
+        mover::send(job, epoch);
+    }
+    job.tiles(me, n, epoch);
     job.finish(epoch);
 }
 
@@ -57,19 +58,17 @@ pub fn gather_matmul(_all: Collective, job: Job) {
 pub fn matmul(_all: Collective, job: Job) {
     // It waits for nobody, and so is none of the launches that the halves' rule counts.
     let before = job.epoch() - 1;
-    job.tiles(1, |_, run| (0, job.rows(job.a, run)));
+    job.tiles(0, 1, before);
     job.finish(before);
 }
 
 /// The communication alone.
 #[kernel(collective, block = 256)]
 pub fn gather(_all: Collective, job: Job) {
-    let (epoch, me, runs) = (job.epoch(), shmem::my_pe(), job.runs());
-    job.send(epoch);
-    for i in (Block.id()..shmem::n_pes() * runs).step_by(thread::grid_size() as usize) {
-        if i / runs != me {
-            shmem::wait_until(Block, job.ready.at(i), ge(epoch));
-        }
+    let epoch = job.epoch();
+    mover::send(job, epoch);
+    if Block.id() == 0 {
+        mover::wait_all(job, epoch);
     }
     job.finish(epoch);
 }
@@ -81,9 +80,10 @@ impl Job {
         (self.a.len() / u64::from(block::ROWS * self.k)) as u32
     }
 
+    /// Strips of them, which come apart.
     #[inline(always)]
-    fn rows(self, of: SymSlice<bf16>, run: u32) -> Strip<Bf16x2, { block::ROWS }> {
-        Strip::new(of.chunk(run, block::ROWS * self.k).cast(), self.k)
+    fn strips(self) -> u32 {
+        self.runs() * (block::ROWS / mover::ROWS)
     }
 
     /// The half of the gathered rows that this launch uses. Who sends for the launch after the next one has received all
@@ -104,28 +104,12 @@ impl Job {
         Block.broadcast(u64::from(done) + 1)
     }
 
-    /// The movers put this PE's rows, run by run, first to the PE that multiplies them first.
+    /// Multiplies tile after tile, each block whichever comes next, one PE's rows after the other, of `n` from `me` on. The
+    /// first are in `a`, the others come by the movers.
     #[inline(always)]
-    fn send(self, epoch: u64) {
-        if Block.id() >= self.movers {
-            return;
-        }
-        let (me, n, runs) = (shmem::my_pe(), shmem::n_pes(), self.runs());
-        let dst = self.half(epoch).chunk(me, self.a.len());
-        let mut engine = Engine::new(Block, shmem::shared::dynamic::<u8>());
-        for i in (Block.id()..(n - 1) * runs).step_by(self.movers as usize) {
-            let (to, run) = ((me + n - 1 - i / runs) % n, i % runs);
-            let of = |all: SymSlice<bf16>| all.chunk(run, block::ROWS * self.k);
-            engine.put_signal(of(dst), of(self.a), self.ready.at(me * runs + run).set(epoch), to);
-        }
-    }
-
-    /// Multiplies tile after tile, each block whichever comes next, one shard after the other. `rows` says whose a shard is,
-    /// and returns a run of it once it is here.
-    #[inline(always)]
-    fn tiles(self, shards: u32, rows: impl Fn(u32, u32) -> (u32, Strip<Bf16x2, { block::ROWS }>)) {
-        let (runs, n) = (self.runs(), (self.b.len() / u64::from(self.k)) as u32);
-        let columns = n / block::COLUMNS;
+    fn tiles(self, me: u32, n: u32, epoch: u64) {
+        let (runs, width) = (self.runs(), (self.b.len() / u64::from(self.k)) as u32);
+        let columns = width / block::COLUMNS;
         loop {
             let next = if Block.leader() {
                 self.work.word::<Gpu>(NEXT).fetch_add(1)
@@ -133,17 +117,24 @@ impl Job {
                 0
             };
             let tile = Block.broadcast(next.into()) as u32;
-            if tile >= shards * runs * columns {
+            if tile >= n * runs * columns {
                 return;
             }
             let (shard, tile) = (tile / (runs * columns), tile % (runs * columns));
-            let (run, column) = place(tile, runs, columns);
-            let (pe, a) = rows(shard, run);
+            let (pe, (run, column)) = ((me + shard) % n, place(tile, runs, columns));
+            let (rows, mut arriving) = if shard == 0 {
+                (self.a, Arriving::own(self))
+            } else {
+                let rows = self.half(epoch).chunk(pe, self.a.len());
+                (rows, Arriving::from(self, epoch, pe, run))
+            };
+            let a = Strip::<Bf16x2, { block::ROWS }>::new(rows.chunk(run, block::ROWS * self.k).cast(), self.k);
             let b = Strip::new(self.b.chunk(column, block::COLUMNS * self.k).cast(), self.k);
-            let c = self.c.chunk(pe * runs + run, block::ROWS * n).cast::<Bf16x2>();
-            block::multiply(a, b, shmem::shared::dynamic()).for_each(|row, at, pair| {
+            let c = self.c.chunk(pe * runs + run, block::ROWS * width).cast::<Bf16x2>();
+            let sums = block::multiply_with(a, b, shmem::shared::dynamic(), &mut arriving);
+            sums.for_each(|row, at, pair| {
                 let at = column * (block::COLUMNS / 2) + at / 2;
-                c.chunk(row, n / 2).store(at, Bf16x2::from_f32(pair));
+                c.chunk(row, width / 2).store(at, Bf16x2::from_f32(pair));
             });
         }
     }

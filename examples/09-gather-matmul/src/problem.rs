@@ -3,7 +3,7 @@
     clippy::missing_errors_doc,
     reason = "those of the calls in them, and of `check` the first element that is wrong"
 )]
-use crate::{Job, WORK, gather, gather_matmul, matmul};
+use crate::{Job, WORK, gather, gather_matmul, matmul, mover};
 use anyhow::ensure;
 use shmem::matrix::block::{COLUMNS, ROWS, SHARED_BYTES, THREADS};
 use shmem::{SignalWord, bf16};
@@ -68,7 +68,7 @@ impl<'a> Problem<'a> {
             shape,
             a: pe.alloc(rows * k)?,
             gathered: pe.alloc(2 * pes * rows * k)?,
-            ready: pe.signals(pes * (rows / ROWS as usize))?,
+            ready: pe.signals(pes * rows / mover::ROWS as usize)?,
             b: pe.buffer(n * k)?,
             c: pe.buffer(pes * rows * n)?,
             work,
@@ -82,7 +82,7 @@ impl<'a> Problem<'a> {
         let grid = grid.min(tiles as u32);
         Ok(Blocks {
             grid,
-            movers: grid.min(8),
+            movers: grid.min(12),
         })
     }
 

@@ -77,10 +77,60 @@ enum By {
 #[inline(always)]
 #[track_caller]
 pub fn multiply<T: Halves>(a: Strip<T, ROWS>, b: Strip<T, COLUMNS>, lines: Shared<T::Line>) -> Product {
+    multiply_with(a, b, lines, &mut ())
+}
+
+/// Work of a block beside a product: see [`multiply_with`]. A trait and not a closure, so that it can be `#[inline(always)]`: a call
+/// would keep the sums from staying in registers.
+pub trait Ahead {
+    /// Called by all threads before panel `k` of both strips is read, for each panel in order.
+    fn ahead(&mut self, k: u32);
+}
+
+/// Nothing.
+impl Ahead for () {
+    #[inline(always)]
+    fn ahead(&mut self, _: u32) {}
+}
+
+/// As [`multiply`], with other work beside the products: all threads call `with.ahead(k)` two or three panels ahead of the products
+/// of panel k. There they may wait for rows that are still coming, and do what takes no longer than the products of a
+/// panel. What it holds in registers lies beside the sums: a dozen words are left.
+///
+/// ```
+/// use shmem::matrix::{Strip, block};
+/// use shmem::prelude::*;
+/// use shmem::vector::Bf16x2;
+/// struct Arriving(SymSlice<bf16>);
+/// impl block::Ahead for Arriving {
+///     #[inline(always)]
+///     fn ahead(&mut self, k: u32) {
+///         for i in Block.strided(128) {
+///             self.0.chunk(i, 128).chunk(k, 64).store(0, bf16::ONE);
+///         }
+///         Block.sync();
+///     }
+/// }
+/// shmem_sim::Sim::new(1).block(block::THREADS).shared_bytes(block::SHARED_BYTES as usize).run(|| {
+///     let a = shmem_sim::symmetric::<bf16>(128 * 128);
+///     let b = shmem_sim::symmetric_with::<bf16>(256 * 128, |_, _| bf16::ONE);
+///     let (rows, columns) = (Strip::<Bf16x2, 128>::new(a.cast(), 128), Strip::new(b.cast(), 128));
+///     let sums = block::multiply_with(rows, columns, shmem::shared::dynamic(), &mut Arriving(a));
+///     sums.for_each(|_, _, pair| assert_eq!(pair, [2.0; 2]));
+/// }).unwrap();
+/// ```
+#[inline(always)]
+#[track_caller]
+pub fn multiply_with<T: Halves>(
+    a: Strip<T, ROWS>,
+    b: Strip<T, COLUMNS>,
+    lines: Shared<T::Line>,
+    with: &mut impl Ahead,
+) -> Product {
     if arch::has_wgmma() {
-        warpgroups::multiply(a, b, lines)
+        warpgroups::multiply(a, b, lines, with)
     } else {
-        warps::multiply(a, b, lines)
+        warps::multiply(a, b, lines, with)
     }
 }
 

@@ -1,0 +1,145 @@
+//! The communication: a few blocks put this PE's rows to the others, the first columns of all rows first.
+//!
+//! So a tile of another PE's rows is multiplied while they come, and waits for the last columns alone: no whole tiles are left
+//! when everything has come. Lines go through registers, 16 bytes each: over an adapter every one is a work queue entry.
+use crate::Job;
+use shmem::matrix::PANEL_COLUMNS;
+use shmem::matrix::block::{self, Ahead};
+use shmem::prelude::*;
+use shmem::registers::unroll;
+use shmem::vector::Bf16x8;
+
+/// Rows of a strip, whose columns a warp puts one after the other.
+pub const ROWS: u32 = 16;
+/// Strips of a tile's rows.
+const STRIPS: u32 = block::ROWS / ROWS;
+/// Columns that are put with one signal.
+const COLUMNS: u32 = 512;
+/// A signal's value is the launch's number times this and the number of puts.
+const PUTS: u64 = 1 << 16;
+/// Lines of eight numbers that a lane holds of a row.
+const EACH: usize = COLUMNS as usize / 8 / 32;
+const WARPS: u32 = block::THREADS / 32;
+
+/// Puts the share of each of this block's warps. Blocks below `job.movers` call it.
+#[inline(always)]
+pub fn send(job: Job, epoch: u64) {
+    let (me, n) = (shmem::my_pe(), shmem::n_pes());
+    let (first, warps) = (Block.id() * WARPS + Warp.id(), job.movers * WARPS);
+    let (strips, columns, row) = ((job.strips() + warps - 1 - first) / warps, puts(job), job.k / 8);
+    let (src, dst) = (
+        job.a.cast::<Bf16x8>(),
+        job.half(epoch).chunk(me, job.a.len()).cast::<Bf16x8>(),
+    );
+    if strips == 0 {
+        return;
+    }
+    let strip = |i: u32| first + i * warps;
+    // First to the PE that multiplies these rows first, and of all strips the first columns first.
+    let to = |put: u32| (me + n - 1 - put / columns) % n;
+    let signal = |put: u32| {
+        Warp.sync();
+        if Warp.leader() {
+            // Behind all that the warp has put.
+            shmem::fence(Thread);
+            for i in 0..strips {
+                let word = job.ready.at(me * job.strips() + strip(i));
+                shmem::relaxed::signal_op(word.set(epoch * PUTS + u64::from(put % columns + 1)), to(put));
+            }
+        }
+    };
+    let end = (n - 1) * columns;
+    for put in 0..end {
+        let (line, to) = (put % columns * COLUMNS / 8 + Warp.rank(), to(put));
+        let inside = |i: usize| line + i as u32 * 32 < row;
+        for s in 0..strips {
+            let at = strip(s) * ROWS * row + line;
+            let place = |j: usize, i: usize| at + j as u32 * row + i as u32 * 32;
+            let mut lines = [[Bf16x8::zeroed(); EACH]; ROWS as usize];
+            unroll::<{ ROWS as usize }>(|j| {
+                unroll::<EACH>(|i| {
+                    if inside(i) {
+                        lines[j][i] = src.load(place(j, i));
+                    }
+                });
+            });
+            // Those before, while these are on their way.
+            if s == 0 && put > 0 {
+                signal(put - 1);
+            }
+            unroll::<{ ROWS as usize }>(|j| {
+                unroll::<EACH>(|i| {
+                    if inside(i) {
+                        shmem::p(dst.at(place(j, i)), lines[j][i], to);
+                    }
+                });
+            });
+        }
+    }
+    if end > 0 {
+        signal(end - 1);
+    }
+}
+
+/// Rows that are multiplied, and how many panels of them are here.
+pub struct Arriving {
+    /// Their strips' signals.
+    words: SymSlice<SignalWord>,
+    /// The signals' value ahead of the launch, and puts of a whole row.
+    before: u64,
+    puts: u32,
+    here: u32,
+}
+
+impl Arriving {
+    /// Rows that are here.
+    #[inline(always)]
+    pub fn own(job: Job) -> Self {
+        Self {
+            words: job.ready.slice(0..0),
+            before: 0,
+            puts: 0,
+            here: u32::MAX,
+        }
+    }
+
+    /// A PE's run of rows.
+    #[inline(always)]
+    pub fn from(job: Job, epoch: u64, pe: u32, run: u32) -> Self {
+        Self {
+            words: job.ready.chunk(pe * job.runs() + run, STRIPS),
+            before: epoch * PUTS,
+            puts: puts(job),
+            here: 0,
+        }
+    }
+}
+
+impl Ahead for Arriving {
+    #[inline(always)]
+    fn ahead(&mut self, k: u32) {
+        if k >= self.here {
+            let least = self.before + u64::from(k * PANEL_COLUMNS / COLUMNS + 1);
+            // A peer that is ahead may have begun with the next launch already, whose rows are in the other half.
+            let mut seen = self.before + u64::from(self.puts);
+            if Block.rank() < STRIPS {
+                seen = seen.min(shmem::wait_until(Thread, self.words.at(Block.rank()), ge(least)));
+            }
+            self.here = (Block.min(seen) - self.before) as u32 * (COLUMNS / PANEL_COLUMNS);
+        }
+    }
+}
+
+/// Waits until all rows of all others are here. The block calls it.
+#[inline(always)]
+pub fn wait_all(job: Job, epoch: u64) {
+    let strips = u64::from(job.strips());
+    let others = job.ready.except(|i| i / strips == u64::from(shmem::my_pe()));
+    shmem::wait_until_all(Block, others, ge(epoch * PUTS + u64::from(puts(job))));
+}
+
+/// Puts for a row.
+#[inline(always)]
+fn puts(job: Job) -> u32 {
+    job.k.div_ceil(COLUMNS)
+}
