@@ -40,6 +40,9 @@ const PACKETS: [(u32, usize); 5] = [
     (u32::MAX, 256 << 10),
 ];
 
+/// Up to so many bytes of rows puts are faster than one shot, among two: 21 us for 23 there, and 68 for 64 at 16 MiB.
+const PUTS: usize = 4 << 20;
+
 /// Numbers of a line.
 const LINE: usize = 8;
 
@@ -177,6 +180,7 @@ impl<'a> FusedNorm<'a> {
     pub fn choice(&self, tokens: usize) -> Algorithm {
         match self.team.n_pes() {
             _ if self.fits(tokens, Algorithm::Packets) => Algorithm::Packets,
+            2 if 2 * self.hidden * tokens <= PUTS => Algorithm::Puts,
             // Over two links, those of the one and of the other, go as many bytes in one pass as in two.
             2 => Algorithm::OneShot,
             _ => Algorithm::TwoShot,
