@@ -93,7 +93,7 @@ fn algorithms_follow_one_another() {
                 ] {
                     reference::check_with(pe, &norm, 64, &tokens, Some(by), 7)?;
                 }
-                // By the choice: packets for 5, passes for 9.
+                // By the choice: packets for 5, puts among two or passes for 9.
                 reference::check_with(pe, &norm, 64, &[5, 9, 2, 8, 1], None, 8)?;
             }
             Ok(())
