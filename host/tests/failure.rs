@@ -6,6 +6,7 @@ use common::{promptly, run, sim};
 use shmem::fault::FaultKind;
 use shmem::prelude::*;
 use shmem_host::{CollectiveError, Error, Pe, collective_launch, launch};
+use std::hint::black_box;
 use std::time::Duration;
 
 #[kernel]
@@ -16,6 +17,24 @@ fn store_at(data: SymSlice<u32>, i: u32) {
 #[kernel]
 fn panics(data: SymSlice<u32>) {
     assert!(data.is_empty(), "the kernel's own words");
+}
+
+/// Puts at each level of its stack, which has an end.
+#[kernel]
+fn goes_deeper(dst: SymSlice<u32>, src: SymSlice<u32>, larger: u32) {
+    #[inline(never)]
+    fn deeper<const N: usize>(dst: SymSlice<u32>, src: SymSlice<u32>, n: u32, larger: u32) -> u32 {
+        let here = black_box([n; N]);
+        shmem::put(Thread, dst, src, (shmem::my_pe() + 1) % shmem::n_pes());
+        shmem::fence(Thread);
+        let below = match larger {
+            0 if n == u32::MAX => n,
+            0 => deeper::<256>(dst, src, n + 1, 0),
+            _ => deeper::<260>(dst, src, n + 1, larger - 1),
+        };
+        below + here[1]
+    }
+    black_box(deeper::<256>(dst, src, 0, larger));
 }
 
 #[kernel]
@@ -60,6 +79,25 @@ fn a_kernels_panic_brings_its_text() {
     };
     assert_eq!(fault.kind, FaultKind::Panic);
     assert!(fault.to_string().contains("the kernel's own words"), "{fault}");
+}
+
+#[test]
+fn a_stack_that_overflows_brings_the_line_of_the_call() {
+    for larger in 0..80 {
+        let result = promptly(|| {
+            run(4, |pe| {
+                let (dst, src) = (pe.alloc(512)?, pe.alloc(512)?);
+                launch!(pe, goes_deeper<<<1, 1>>>(&dst, &src, larger))?;
+                pe.barrier_all()
+            })
+        });
+        let Err(Error::Device(fault)) = result else {
+            panic!("{result:?}")
+        };
+        let text = fault.to_string();
+        assert!(text.contains("the lane's stack overflowed"), "{text}");
+        assert!(fault.file.ends_with("tests/failure.rs"), "{text}");
+    }
 }
 
 /// PE 0 goes wrong by `fails` while the others are inside `wait`; they are told, and PE 0's error is returned.

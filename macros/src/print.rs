@@ -231,7 +231,10 @@ pub(crate) fn expand(line: &Line) -> syn::Result<TokenStream> {
                 #[cfg(target_arch = "nvptx64")]
                 { #device }
                 #[cfg(not(target_arch = "nvptx64"))]
-                { ::std::println!(#host, #(#bound),*) }
+                {
+                    ::shmem::hook::need_stack();
+                    ::std::println!(#host, #(#bound),*)
+                }
             }
         }
     })

@@ -347,6 +347,10 @@ pub trait Machine {
     fn now_ns(&self) -> u64;
     /// Keeps the record if it is the PE's first, tells every PE, and ends the lane.
     fn fault(&self, record: &FaultRecord) -> !;
+    /// Ends the lane: a call has found its stack below [`Current::low`].
+    fn out_of_stack(&self, at: At) -> ! {
+        panic!("{at}: the lane's stack overflowed")
+    }
 }
 
 /// A lane and what runs it: set by the machine each time it switches lanes.
@@ -356,6 +360,9 @@ pub struct Current<'a> {
     pub lane: &'a Lane,
     /// What runs it.
     pub machine: &'a dyn Machine,
+    /// From here down its stack has no room for what a call does: no call begins there, because a lane that overflows inside
+    /// one can't be ended: it may hold the allocator's lock. 0 where the stack is not looked at.
+    pub low: usize,
 }
 
 thread_local! {
@@ -372,15 +379,48 @@ pub unsafe fn set_current(current: Option<Current<'_>>) {
     CURRENT.set(current);
 }
 
-/// The current lane.
+/// The current lane, which has stack enough for a call.
 ///
 /// # Panics
 /// Outside a kernel.
 #[track_caller]
 pub(crate) fn current() -> Current<'static> {
+    let current = running();
+    current.need_stack();
+    current
+}
+
+/// The current lane, for what ends it.
+///
+/// # Panics
+/// Outside a kernel.
+#[track_caller]
+pub(crate) fn running() -> Current<'static> {
     match CURRENT.get() {
         Some(c) => c,
         None => panic!("this call is for kernels: launch one with collective_launch!, or use shmem_sim::run in a test"),
+    }
+}
+
+impl Current<'_> {
+    /// Ends the lane where its stack has no room for a call.
+    // A call of its own: inlined, its local could lie anywhere in a caller's large frame.
+    #[inline(never)]
+    #[track_caller]
+    fn need_stack(&self) {
+        let here = 0u8;
+        if (&raw const here).addr() < self.low {
+            self.machine.out_of_stack(Location::caller());
+        }
+    }
+}
+
+/// Ends the lane that this is called in, if any, where its stack has no room for a call: for what allocates or locks on a
+/// lane's stack and is no call of its [`Machine`].
+#[track_caller]
+pub fn need_stack() {
+    if let Some(current) = CURRENT.get() {
+        current.need_stack();
     }
 }
 

@@ -124,6 +124,7 @@ fn calls_of(kernel: impl FnOnce()) -> Vec<(&'static str, u32)> {
         set_current(Some(Current {
             lane: &lane,
             machine: &machine,
+            low: 0,
         }));
     }
     kernel();

@@ -194,6 +194,7 @@ impl World {
             set_current(Some(Current {
                 lane: &lane,
                 machine: self,
+                low: 0,
             }));
         }
         let result = kernel();

@@ -20,7 +20,7 @@ use std::ptr;
 use std::rc::Rc;
 
 const OVERFLOW: &str = "the lane's stack overflowed: keep large arrays out of kernels, or set SHMEM_SIM_STACK (bytes per \
-                        lane, 64K by default)";
+                        lane, 256K by default)";
 
 /// A sync that is a call of its own: lanes may meet in different ones.
 pub(crate) const SYNC: &str = "sync";
@@ -228,14 +228,15 @@ impl Lane {
 
     fn resume(&self, slot: &mut Option<Fiber>, how: Resume) -> Ran {
         let Some(fiber) = slot else { return Ran::Ended };
+        let stack = fiber.stack;
         // SAFETY: lane and machine are this lane, alive while it runs; whoever runs lanes clears it when it stops.
         unsafe {
             hook::set_current(Some(hook::Current {
                 lane: &self.view,
                 machine: self,
+                low: stack.low(),
             }));
         };
-        let stack = fiber.stack;
         panics::running(self.block().kernel.name, self.block().home.pe);
         overflow::running(stack, fiber.coroutine.trap_handler());
         let result = fiber.coroutine.resume(how);
@@ -299,6 +300,16 @@ impl Lane {
             // SAFETY: as in `suspend`.
             unsafe { &*self.yielder.get() }.suspend(());
         }
+    }
+
+    /// A call has found too little of the stack left. Ends the lane from within, where it holds no lock and can unwind.
+    #[cold]
+    pub(crate) fn overflows(&self, at: At) -> ! {
+        // What a destructor runs out of stack with is told already, or is a panic that is to be told.
+        if !self.unwinds() {
+            self.fail_at(at, OVERFLOW.to_owned());
+        }
+        self.leave()
     }
 
     /// A fault of this lane, told by text.

@@ -27,8 +27,10 @@
 //!   a kernel finds does not depend on the speed of host threads, as long as they block within 100 ms of their last call.
 //! - **Memory** changes are seen when they come through the API, or at the latest when nothing else can run: a kernel
 //!   under test may also wait for an atomic of the test's own.
-//! - **Stacks** of lanes have 64 KiB (`SHMEM_SIM_STACK`). Where the system can guard it, an overflow is told as a fault of
-//!   that lane; else it is noticed late, and the world ends without dropping what its lanes own.
+//! - **Stacks** of lanes have 256 KiB (`SHMEM_SIM_STACK`), of which calls of `shmem` need the last 32. A lane that makes a
+//!   call there has overflowed its stack: a fault of that lane. So is an overflow between calls, where the system can guard
+//!   the stack; else it is noticed late, and the world ends without dropping what its lanes own. A kernel that overflows
+//!   while it allocates by itself, which none for GPUs does, may hang.
 //! - **Time** is simulated: it passes with every switch of lanes and every look at the clock.
 //! - A **panic** in a kernel is a fault with message and place. Values of lanes that are ended are dropped.
 //!

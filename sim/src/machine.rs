@@ -812,6 +812,10 @@ impl Machine for Lane {
         self.fail(*record, None);
         self.leave()
     }
+
+    fn out_of_stack(&self, at: At) -> ! {
+        self.overflows(at)
+    }
 }
 
 #[cfg(test)]

@@ -102,6 +102,7 @@ fn object(key: Key, len: usize, bytes: u64, make: impl FnOnce(&mut Objects, u64,
         shmem::hook::in_kernel(),
         "objects are made inside a kernel that shmem_sim::run or shmem_sim::Sim runs"
     );
+    shmem::hook::need_stack();
     OBJECTS.with_borrow_mut(|objects| {
         let Some(objects) = objects else {
             panic!("this kernel was launched by a host program, which makes the objects: pass them as arguments")

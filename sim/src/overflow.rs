@@ -2,6 +2,10 @@
 //!
 //! The overflow is an access to the guard page, a SIGSEGV. The handler sends the lane straight to its end: its values are
 //! not dropped, which a lane without stack could not do anyway. All other faults go to whoever handled them before.
+//!
+//! A lane that is sent to its end inside malloc keeps malloc's lock, and the thread hangs when it next allocates. So a call of
+//! the lane's begins only where its stack has room for it ([`Lane::overflows`](crate::lane::Lane::overflows)): what faults
+//! here is the kernel's own code, which does not allocate if it is one for GPUs.
 
 use crate::config::SimError;
 use crate::lane::Exit;

@@ -8,7 +8,8 @@
 //! | protected page | else, for the first 8192 stacks of the process | two of the process's 65530 mappings | the same |
 //! | red zone | else, with one protected page below each mapping | one look at each switch | is seen at the lane's next switch, when it has damaged a neighbour |
 //!
-//! Each stack has 64 KiB of address space, or what `SHMEM_SIM_STACK` says; a page of it costs memory once it is used.
+//! Each stack has 256 KiB of address space, or what `SHMEM_SIM_STACK` says; a page of it costs memory once it is used. Its
+//! lowest 32 KiB are for what the lane's calls do on it: a call that begins down there ends the lane instead, with any guard.
 
 use crate::config::SimError;
 use crate::memory::Mapping;
@@ -17,10 +18,14 @@ use rustix::mm::{Advice, MprotectFlags, madvise, mprotect};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-const DEFAULT_BYTES: usize = 64 << 10;
-const LEAST_BYTES: usize = 16 << 10;
+const DEFAULT_BYTES: usize = 256 << 10;
+const LEAST_BYTES: usize = 64 << 10;
 const MOST_BYTES: usize = 1 << 30;
-const FIRST_POOL: usize = 64;
+/// What a call has. In this crate's tests calls took up to 12 KiB, and 16 KiB where it was not optimized.
+const FOR_CALLS: usize = 32 << 10;
+/// Stacks that get their guards together; a mapping holds a multiple of them.
+const AT_ONCE: usize = 64;
+const FIRST_POOL: usize = AT_ONCE;
 const LARGEST_POOL: usize = 4096;
 /// Words at the low end of a stack without a guard: zero unless the stack has overflowed.
 const RED_ZONE: usize = 8;
@@ -51,6 +56,11 @@ impl LaneStack {
             // SAFETY: the lowest words of the mapping that the stack lies in. Only the lane writes there, which does not run now.
             (0..RED_ZONE).all(|i| unsafe { zone.add(i).read_volatile() } == 0)
         }
+    }
+
+    /// From here down there is no room for what a call does.
+    pub(crate) fn low(self) -> usize {
+        self.limit + page_bytes() + FOR_CALLS
     }
 
     /// Whether an access to this address is what an overflow does.
@@ -85,7 +95,10 @@ pub(crate) struct StackPool {
     best: Guard,
     maps: Vec<Mapping>,
     free: Vec<LaneStack>,
-    next_pool: usize,
+    /// Stacks that the last mapping has room for.
+    in_last: usize,
+    /// How many of them have their guards.
+    carved: usize,
     /// Its share of [`PROTECTED_LEFT`].
     protected: usize,
 }
@@ -115,14 +128,15 @@ impl StackPool {
             best,
             maps: Vec::new(),
             free: Vec::new(),
-            next_pool: FIRST_POOL,
+            in_last: 0,
+            carved: 0,
             protected: 0,
         }
     }
 
     pub(crate) fn take(&mut self) -> Result<LaneStack, SimError> {
         if self.free.is_empty() {
-            self.grow()?;
+            self.carve()?;
         }
         Ok(self.free.pop().expect("a pool holds stacks"))
     }
@@ -132,14 +146,16 @@ impl StackPool {
         self.free.push(stack);
     }
 
-    fn grow(&mut self) -> Result<(), SimError> {
-        let (n, stride) = (self.next_pool, self.bytes + page_bytes());
-        let map = Mapping::new(n * stride, "lane stacks")?;
-        let start = map.start() as usize;
-        // SAFETY: the whole mapping just made. Advice only: a huge page would back 30 stacks that use 4 KiB each.
-        let _ = unsafe { madvise(map.start().cast(), n * stride, Advice::LinuxNoHugepage) };
-        for i in (0..n).rev() {
-            let limit = start + i * stride;
+    /// Takes the next ones of the last mapping. Only now they get their guards: each costs a call to the system, and a part of
+    /// a page table.
+    fn carve(&mut self) -> Result<(), SimError> {
+        let stride = self.bytes + page_bytes();
+        let start = match self.maps.last() {
+            Some(map) if self.carved < self.in_last => map.start(),
+            _ => self.grow(stride)?,
+        };
+        for i in (self.carved..self.carved + AT_ONCE).rev() {
+            let limit = start as usize + i * stride;
             // Whatever is left of guards, what lies below the mapping belongs to someone else.
             let guarded = self.guard(limit) || i == 0 && protect(limit);
             self.free.push(LaneStack {
@@ -148,9 +164,20 @@ impl StackPool {
                 guarded,
             });
         }
-        self.maps.push(map);
-        self.next_pool = (n * 2).min(LARGEST_POOL);
+        self.carved += AT_ONCE;
         Ok(())
+    }
+
+    /// Maps twice as many as the last time.
+    fn grow(&mut self, stride: usize) -> Result<*mut u8, SimError> {
+        let n = (self.in_last * 2).clamp(FIRST_POOL, LARGEST_POOL);
+        let map = Mapping::new(n * stride, "lane stacks")?;
+        let start = map.start();
+        // SAFETY: the whole mapping just made. Advice only: a huge page would back several stacks that use 4 KiB each.
+        let _ = unsafe { madvise(start.cast(), n * stride, Advice::LinuxNoHugepage) };
+        self.maps.push(map);
+        (self.in_last, self.carved) = (n, 0);
+        Ok(start)
     }
 
     /// Guards the page at `limit` in the best way that the system has left, and remembers what it has not.
@@ -203,7 +230,7 @@ fn checked_size(value: String) -> Result<usize, SimError> {
         .ok_or(SimError::Environment {
             variable: "SHMEM_SIM_STACK",
             value,
-            wanted: "bytes of a lane's stack, 16K to 1024M, as 131072, 128K or 1M",
+            wanted: "bytes of a lane's stack, 64K to 1024M, as 131072, 128K or 1M",
         })
 }
 
@@ -236,7 +263,7 @@ mod tests {
         for bad in ["18446744073709551615", "1025M", "1K", "x"] {
             let text = checked_size(bad.to_owned()).unwrap_err().to_string();
             assert!(
-                text.starts_with(&format!("SHMEM_SIM_STACK={bad} can't be used: ")) && text.contains("16K to 1024M"),
+                text.starts_with(&format!("SHMEM_SIM_STACK={bad} can't be used: ")) && text.contains("64K to 1024M"),
                 "{text}"
             );
         }

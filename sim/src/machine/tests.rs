@@ -208,7 +208,7 @@ fn an_overflow_into_the_red_zone_ends_the_world_without_unwinding() {
     }
     let dropped = Arc::new(AtomicU32::new(0));
     let counter = Arc::clone(&dropped);
-    let bytes = 16 << 10;
+    let bytes = 64 << 10;
     let highest = AtomicUsize::new(0);
     let world = world_of(3, Some(StackPool::new(bytes, Guard::RedZone)), move |lane| {
         let counts = Counts(Arc::clone(&counter));
@@ -224,4 +224,28 @@ fn an_overflow_into_the_red_zone_ends_the_world_without_unwinding() {
     let text = world.failure().unwrap().to_string();
     assert!(text.contains("the lane's stack overflowed"), "{text}");
     assert_eq!(dropped.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn a_call_above_the_red_zone_ends_its_lane_before_the_stack_overflows() {
+    #[inline(never)]
+    fn calls(n: u64) -> u64 {
+        let here = std::hint::black_box([n; 8]);
+        std::hint::black_box(shmem::thread::index());
+        if n == u64::MAX { here[5] } else { calls(n + 1) + here[7] }
+    }
+    let owned = Arc::new(());
+    let lanes = Arc::clone(&owned);
+    let world = world_of(3, Some(StackPool::new(64 << 10, Guard::RedZone)), move |lane| {
+        let _mine = Arc::clone(&lanes);
+        lane.sync(Group::Block, here());
+        if lane.rank == 1 {
+            std::hint::black_box(calls(0));
+        }
+        lane.sync(Group::Block, here());
+    });
+    let text = world.failure().unwrap().to_string();
+    assert!(text.contains("the lane's stack overflowed"), "{text}");
+    assert!(!world.damaged());
+    assert_eq!(Arc::strong_count(&owned), 1, "what the lanes own is dropped");
 }

@@ -509,7 +509,8 @@ pub(crate) fn fault(kind: FaultKind, a: u64, b: u64, at: Option<At>) -> ! {
         let place = at.map(ToString::to_string).unwrap_or_default();
         panic!("{place}: {kind:?} check failed on the host with {a} and {b}");
     }
-    let current = current();
+    // Not its stack's end, which may be near, but the fault is what is to be told.
+    let current = hook::running();
     let mut record = FaultRecord {
         ready: 1,
         kind: kind as u32,
