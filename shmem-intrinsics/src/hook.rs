@@ -5,6 +5,8 @@
 //! do anything that ORDERING allows.
 
 use crate::state::{DeviceState, FaultRecord};
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use core::arch::asm;
 use core::cell::Cell;
 use core::panic::Location;
 
@@ -404,14 +406,34 @@ pub(crate) fn running() -> Current<'static> {
 
 impl Current<'_> {
     /// Ends the lane where its stack has no room for a call.
-    // A call of its own: inlined, its local could lie anywhere in a caller's large frame.
-    #[inline(never)]
+    #[inline(always)]
     #[track_caller]
     fn need_stack(&self) {
-        let here = 0u8;
-        if (&raw const here).addr() < self.low {
+        if stack_pointer() < self.low {
             self.machine.out_of_stack(Location::caller());
         }
+    }
+}
+
+/// Not the address of a local where that can be helped: it may lie far above, in a caller's large frame.
+#[inline(always)]
+fn stack_pointer() -> usize {
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    {
+        let at: usize;
+        // SAFETY: only reads a register.
+        unsafe {
+            #[cfg(target_arch = "x86_64")]
+            asm!("mov {}, rsp", out(reg) at, options(nomem, nostack, preserves_flags));
+            #[cfg(target_arch = "aarch64")]
+            asm!("mov {}, sp", out(reg) at, options(nomem, nostack, preserves_flags));
+        }
+        at
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    {
+        let here = 0u8;
+        (&raw const here).addr()
     }
 }
 
