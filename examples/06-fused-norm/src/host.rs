@@ -19,7 +19,7 @@ pub enum Algorithm {
     OneShot,
     /// Every PE reads those of its share of the tokens, and puts the sums to all.
     TwoShot,
-    /// Every PE puts all of them to all, while it adds up those before. Never chosen: it has not been measured.
+    /// Every PE puts all of them to all, while it adds up those before. Among few PEs alone: [`is_for`](Self::is_for).
     Puts,
 }
 

@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | [`packets`] | few tokens: partial rows travel in packets | 1 |
 //! | [`passes`] | many tokens: one shot reads every partial of the others, two shots share out the tokens | 2 or 3, and the pass |
-//! | [`puts`] | many tokens among up to four PEs, if asked for: rows are put one ahead of the one that is normalised | 1, and the rows |
+//! | [`puts`] | some tokens among up to four PEs: rows are put one ahead of the one that is normalised | 1, and the rows |
 //! | [`row`] | one row: what both share | |
 //!
 //! [`FusedNorm`] has the words and boxes of the kernels, and chooses among them.
