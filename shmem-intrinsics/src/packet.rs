@@ -470,14 +470,23 @@ pub fn receive_run<T: Payload, G: Tile>(tile: G, dst: impl Run<T, G>, slots: Sym
     let (Span { address, space }, from) = (dst.__span(), arch::heap_base() + slots.offset());
     let (mut i, step) = (u64::from(tile.rank()), u64::from(tile.size()));
     while i < n {
-        // SAFETY: both are live, and i is inside.
-        unsafe {
-            let value = wait_at::<T>(from + i * size_of::<Packet<T>>() as u64, epoch);
-            store_value(address + i * size_of::<T>() as u64, value, space);
+        let slot = size_of::<Packet<T>>() as u64;
+        // SAFETY: inside the slots.
+        let values: [T; IN_FLIGHT] = unsafe { wait_for(from + i * slot, step * slot, from + (n - 1) * slot, epoch) };
+        let mut j = 0;
+        while j < IN_FLIGHT {
+            if i < n {
+                // SAFETY: the run is live, and i is inside.
+                unsafe { store_value(address + i * size_of::<T>() as u64, values[j], space) };
+            }
+            i += step;
+            j += 1;
         }
-        i += step;
     }
 }
+
+/// Packets of a run that a member looks at together.
+const IN_FLIGHT: usize = 4;
 
 /// As [`send_run`] from registers: element j of a member's array goes to slot `j * tile.size() + tile.rank()`.
 ///
@@ -523,15 +532,24 @@ pub fn send_each<const K: usize, T: Payload, G: Tile>(
 pub fn receive_each<const K: usize, T: Payload, G: Tile>(tile: G, slots: SymSlice<Packet<T>>, epoch: u32) -> [T; K] {
     check_epoch(epoch);
     let (first, step) = place::<K, T, G>(tile, arch::heap_base() + slots.offset(), slots.len());
+    // SAFETY: inside the slots, by the check of their number.
+    unsafe { wait_for(first, step, u64::MAX, epoch) }
+}
+
+/// Waits for K packets at the addresses from the first on, in place of those behind the last for that one. All loads are under way before the first
+/// is looked at.
+///
+/// # Safety
+/// They are addresses of live slots of this PE.
+#[inline(always)]
+#[track_caller]
+unsafe fn wait_for<const K: usize, T: Payload>(first: u64, stride: u64, last: u64, epoch: u32) -> [T; K] {
     let location = Location::caller();
-    let watch = <T::Wire as sealed::Wire>::watch(first, epoch);
     let load = || {
-        let mut packets = [Packet::<T>::zeroed(); K];
-        let (mut at, mut j) = (first, 0);
+        let (mut packets, mut j) = ([Packet::<T>::zeroed(); K], 0);
         while j < K {
-            // SAFETY: inside the slots, by the check of their number.
-            packets[j] = Packet(unsafe { sealed::Wire::load(at) });
-            at += step;
+            // SAFETY: the caller's promise.
+            packets[j] = Packet(unsafe { sealed::Wire::load((first + j as u64 * stride).min(last)) });
             j += 1;
         }
         packets
@@ -551,14 +569,18 @@ pub fn receive_each<const K: usize, T: Payload, G: Tile>(tile: G, slots: SymSlic
             j += 1;
         }
     };
+    let all_there = first + (K as u64 - 1) * stride <= last;
+    let (count, watch) = (
+        if all_there { K as u64 } else { 1 },
+        <T::Wire as sealed::Wire>::watch(first, epoch),
+    );
     let packets = arch::poll(
-        &arch::watch_any(watch, K as u64, step as usize, false),
+        &arch::watch_any(watch, count, stride as usize, false),
         load,
         ready,
         look,
     );
-    let mut values = [T::zeroed(); K];
-    let mut j = 0;
+    let (mut values, mut j) = ([T::zeroed(); K], 0);
     while j < K {
         values[j] = packets[j].value();
         j += 1;

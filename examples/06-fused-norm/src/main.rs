@@ -36,8 +36,8 @@ struct Options {
     plain: bool,
 }
 
-/// Calls of a graph, as torch_baseline.py has them.
-const IN_GRAPH: usize = 20;
+/// Calls of a graph: PEs begin it some 20 us apart, of which each call has a share. `perf/fused.sh` has torch_baseline.py make as many.
+const IN_GRAPH: usize = 100;
 /// Runs of the graph, whose median is the row.
 const RUNS: usize = 7;
 const ALGORITHMS: [(Algorithm, &str); 4] = [

@@ -11,7 +11,7 @@ rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
 torch.cuda.set_device(device)
 dist.init_process_group("nccl", device_id=device)
-INNER, HIDDEN, TOP, EXPERTS = 20, 7168, 8, 64
+INNER, HIDDEN, TOP, EXPERTS = 100, 7168, 8, 64
 LOCAL = -(-EXPERTS // world)
 
 

@@ -1,13 +1,14 @@
 //! Sums of results back to the tokens.
 use crate::layout::*;
+use shmem::packet;
 use shmem::prelude::*;
 use shmem::vector::{Bf16x8, F32x4, U32x2};
 
-/// Sends the sums of the experts' results `y`, weighted, to the tokens' PEs, one of each token, and adds up what comes for this PE's tokens in
-/// `z`. `y` is laid out as [`Packed::rows`], but in bf16. Halves as [`dispatch`](crate::dispatch()). Dynamic shared memory:
-/// [`Config::combine_bytes`](crate::Config::combine_bytes).
-#[kernel(collective, max_block = 1024)]
-pub fn combine(
+/// Sends the sums of the experts' results `y`, weighted, to the tokens' PEs, one of each token, and adds up what comes for this PE's tokens, and
+/// what its own experts made of them, in `z`. `y` is laid out as [`Packed::rows`], but in bf16. Halves, packets and puts as in
+/// [`dispatch`](crate::dispatch()); the second half reads `y` too. Dynamic shared memory: [`Config::combine_bytes`](crate::Config::combine_bytes).
+#[kernel(collective, max_block = 1024, for<false>, for<true>)]
+pub fn combine<const PACKETS: bool>(
     _all: Collective,
     halves: u32,
     s: Shape,
@@ -19,55 +20,69 @@ pub fn combine(
 ) {
     let epoch = from.epoch.load(0);
     if halves & SEND != 0 {
-        answer(s, y, from, inbox, epoch);
+        answer::<PACKETS>(s, y, from, inbox, epoch);
     }
     if halves & RECEIVE != 0 {
-        collect(s, inbox, chosen, z, epoch);
+        collect::<PACKETS>(s, y, from, inbox, chosen, z, epoch);
     }
 }
 
 #[inline(always)]
-fn answer(s: Shape, y: Global<Bf16x8>, from: Packed, inbox: Inbox, epoch: u64) {
-    let (me, n, lines) = (shmem::my_pe(), shmem::n_pes(), s.hidden / 8);
-    let sums = shmem::shared::dynamic::<F32x4>().slice(0..2 * lines);
-    shared!(jobs: [U32x2; TOP]);
-    for item in (Block.id()..n * s.tokens).step_by(thread::grid_size() as usize) {
-        // To this PE last.
-        let (owner, token) = ((me + 1 + item / s.tokens) % n, item % s.tokens);
-        let (lane, job) = (warp::lane_id(), (owner * s.tokens + token) * s.top + warp::lane_id());
-        let place = if lane < s.top { from.place.load(job) } else { NONE };
-        let all = warp::ballot(place != NONE);
-        if Warp.id() == 0 && place != NONE {
-            let before = all & ((1 << lane) - 1);
-            jobs.store(before.count_ones(), U32x2([place, from.weight.load(job).to_bits()]));
-        }
-        Block.sync();
-        let term = |k: u32, i: u32| {
-            if k >= all.count_ones() {
-                return (0.0, Bf16x8::default());
-            }
-            let [place, weight] = jobs.load(k).0;
-            (f32::from_bits(weight), y.load(place * lines + i))
-        };
-        for i in Block.strided(if all != 0 { lines } else { 0 }) {
-            // Four loads are on their way at a time.
-            let (mut sum, mut k) = ([0.0; 8], 0);
-            while k < all.count_ones() {
-                let (a, b, c, d) = (term(k, i), term(k + 1, i), term(k + 2, i), term(k + 3, i));
-                sum = add(add(add(add(sum, a), b), c), d);
-                k += 4;
-            }
-            let [a, b, c, d, e, f, g, h] = sum;
-            sums.store(2 * i, F32x4([a, b, c, d]));
-            sums.store(2 * i + 1, F32x4([e, f, g, h]));
-        }
-        Block.sync();
-        if all != 0 {
-            let at = ((epoch % 2) as u32 * s.tokens + token) * n + me;
-            let (back, answered) = (inbox.back.chunk(at, 2 * lines), inbox.answered.at(at));
-            shmem::put_signal(Block, back, sums, answered.set(epoch), owner);
+fn answer<const PACKETS: bool>(s: Shape, y: Global<Bf16x8>, from: Packed, inbox: Inbox, epoch: u64) {
+    let (me, n, items) = (shmem::my_pe(), shmem::n_pes(), s.tokens * inbox.parts);
+    let lines = s.part(inbox.parts).sums();
+    let sums = shmem::shared::dynamic::<F32x4>().slice(0..lines);
+    for item in (Block.id()..(n - 1) * items).step_by(thread::grid_size() as usize) {
+        let (owner, row) = ((me + 1 + item / items) % n, item % items);
+        let any = add_up(s, inbox.parts, y, from, owner * items + row, sums);
+        let at = ((epoch % 2) as u32 * items + row) * n + me;
+        if PACKETS {
+            packet::send_run(Block, slots(inbox.back, at, lines), sums.cast(), flag(epoch), owner);
+        } else if any {
+            let answered = inbox.answered.at(at).set(epoch);
+            shmem::put_signal(Block, inbox.back.chunk(at, lines), sums, answered, owner);
         }
     }
+}
+
+/// The weighted sum of what this PE's experts made of a part of a row, and whether there is any. All threads of the block call it, and see it;
+/// they may still be reading the last one.
+#[inline(always)]
+fn add_up(s: Shape, parts: u32, y: Global<Bf16x8>, from: Packed, row: u32, sums: Shared<F32x4>) -> bool {
+    shared!(jobs: [U32x2; TOP]);
+    let (lines, of) = (s.hidden / 8 / parts, row % parts);
+    let (lane, job) = (warp::lane_id(), row / parts * s.top + warp::lane_id());
+    let place = if lane < s.top { from.place.load(job) } else { NONE };
+    let all = warp::ballot(place != NONE);
+    if Warp.id() == 0 && place != NONE {
+        let before = all & ((1 << lane) - 1);
+        jobs.store(before.count_ones(), U32x2([place, from.weight.load(job).to_bits()]));
+    }
+    Block.sync();
+    let term = |k: u32, i: u32| {
+        if k >= all.count_ones() {
+            return (0.0, Bf16x8::default());
+        }
+        let [place, weight] = jobs.load(k).0;
+        (f32::from_bits(weight), y.load((place * parts + of) * lines + i))
+    };
+    for i in Block.strided(lines) {
+        // Four loads are on their way at a time.
+        let (mut sum, mut k) = ([0.0; 8], 0);
+        while k < all.count_ones() {
+            let (a, b, c, d) = (term(k, i), term(k + 1, i), term(k + 2, i), term(k + 3, i));
+            sum = add(add(add(add(sum, a), b), c), d);
+            k += 4;
+        }
+        let [a, b, c, d, e, f, g, h] = sum;
+        sums.store(2 * i, F32x4([a, b, c, d]));
+        sums.store(2 * i + 1, F32x4([e, f, g, h]));
+    }
+    for i in Block.strided(sums.len() as u32 - 2 * lines) {
+        sums.store(2 * lines + i, F32x4([0.0; 4]));
+    }
+    Block.sync();
+    all != 0
 }
 
 #[inline(always)]
@@ -80,33 +95,57 @@ fn add(mut sum: [f32; 8], (weight, row): (f32, Bf16x8)) -> [f32; 8] {
 }
 
 #[inline(always)]
-fn collect(s: Shape, inbox: Inbox, chosen: Global<i32>, z: Global<Bf16x8>, epoch: u64) {
-    let (n, local, lines) = (shmem::n_pes(), s.local(shmem::n_pes()), s.hidden / 8);
+fn collect<const PACKETS: bool>(
+    s: Shape,
+    y: Global<Bf16x8>,
+    from: Packed,
+    inbox: Inbox,
+    chosen: Global<i32>,
+    z: Global<Bf16x8>,
+    epoch: u64,
+) {
+    let (me, n, parts) = (shmem::my_pe(), shmem::n_pes(), inbox.parts);
+    let (items, local, lines) = (s.tokens * parts, s.local(n), s.part(parts).sums());
+    let stage = shmem::shared::dynamic::<F32x4>();
+    let sums = stage.slice(0..lines);
     // Blocks that have answered are the last to collect.
-    for token in (place_behind(n * s.tokens)..s.tokens).step_by(thread::grid_size() as usize) {
-        let lane = warp::lane_id();
-        let row = |pe: u32| ((epoch % 2) as u32 * s.tokens + token) * n + pe;
-        let expert = if lane < s.top {
-            chosen.load(token * s.top + lane)
-        } else {
-            -1
-        };
+    for item in (place_behind((n - 1) * items)..items).step_by(thread::grid_size() as usize) {
+        let at = |pe: u32| ((epoch % 2) as u32 * items + item) * n + pe;
+        add_up(s, parts, y, from, me * items + item, sums);
         let mut sends = 0;
-        for pe in 0..n {
-            sends |= u32::from(warp::any(expert >= 0 && expert as u32 / local == pe)) << pe;
+        if PACKETS {
+            let came = stage.slice(lines..2 * lines);
+            for k in 1..n {
+                let pe = (me + k) % n;
+                packet::receive_run(Block, came.cast(), slots(inbox.back, at(pe), lines), flag(epoch));
+                Block.sync();
+                for i in Block.strided(lines) {
+                    sums.store(i, sums.load(i) + came.load(i));
+                }
+                Block.sync();
+            }
+        } else {
+            let (lane, first) = (warp::lane_id(), item / parts * s.top);
+            let expert = if lane < s.top { chosen.load(first + lane) } else { -1 };
+            for pe in 0..n {
+                sends |= u32::from(warp::any(expert >= 0 && expert as u32 / local == pe)) << pe;
+            }
+            sends &= !(1 << me);
+            if Warp.id() == 0 && sends >> lane & 1 == 1 {
+                shmem::wait_until(Thread, inbox.answered.at(at(lane)), ge(epoch));
+            }
+            Block.sync();
         }
-        if Warp.id() == 0 && sends >> lane & 1 == 1 {
-            shmem::wait_until(Thread, inbox.answered.at(row(lane)), ge(epoch));
-        }
-        Block.sync();
         let load = |pe: u32, quad: u32| {
-            if pe < n && sends >> pe & 1 == 1 {
-                inbox.back.load(row(pe) * 2 * lines + quad)
+            if pe == me {
+                sums.load(quad)
+            } else if pe < n && sends >> pe & 1 == 1 {
+                inbox.back.load(at(pe) * lines + quad)
             } else {
                 F32x4([0.0; 4])
             }
         };
-        for i in Block.strided(lines) {
+        for i in Block.strided(s.hidden / parts / 8) {
             // What two PEs have sent is on its way at a time.
             let (mut low, mut high, mut pe) = (F32x4([0.0; 4]), F32x4([0.0; 4]), 0);
             while pe < n {
@@ -116,7 +155,10 @@ fn collect(s: Shape, inbox: Inbox, chosen: Global<i32>, z: Global<Bf16x8>, epoch
                 pe += 2;
             }
             let (F32x4([a, b, c, d]), F32x4([e, f, g, h])) = (low, high);
-            z.store(token * lines + i, Bf16x8::from_f32([a, b, c, d, e, f, g, h]));
+            z.store(
+                item * (s.hidden / parts / 8) + i,
+                Bf16x8::from_f32([a, b, c, d, e, f, g, h]),
+            );
         }
     }
 }

@@ -7,6 +7,9 @@ use shmem::vector::{Bf16x8, F32x4, U32x4};
 use shmem_host::{Buf, Error, Pe, SymBuf, collective_launch};
 use std::cell::Cell;
 
+/// Tokens of all PEs together up to which packets are faster.
+pub const FEW: u32 = 32;
+
 /// How kernels are launched, and what for.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
@@ -14,6 +17,8 @@ pub struct Config {
     pub shape: Shape,
     /// Whether rows go as e4m3 with a scale for each 128 numbers.
     pub fp8: bool,
+    /// Whether rows go in packets and not by puts, or what is faster: packets for [`FEW`] tokens of all PEs together. Packets go to every PE.
+    pub packets: Option<bool>,
     /// Blocks at most, or as many as are resident at once.
     pub blocks: Option<u32>,
     /// Threads of a block: a multiple of 32, at most 1024.
@@ -21,29 +26,45 @@ pub struct Config {
 }
 
 impl Config {
-    /// Dynamic shared memory of what dispatches.
-    pub fn dispatch_bytes(self) -> u32 {
-        let lines = if self.fp8 {
-            self.shape.hidden / 8 + self.shape.message::<true>()
-        } else {
-            self.shape.message::<false>()
-        };
-        lines * 16
+    /// Dynamic shared memory of what dispatches among n PEs.
+    pub fn dispatch_bytes(self, n: u32) -> u32 {
+        let part = self.shape.part(self.parts(n));
+        let staged = if self.fp8 { part.hidden / 8 } else { 0 };
+        (staged + self.message(n)) * 16
     }
 
     /// Dynamic shared memory of what combines.
-    pub fn combine_bytes(self) -> u32 {
-        self.shape.hidden * 4
+    pub fn combine_bytes(self, n: u32) -> u32 {
+        self.shape.part(self.parts(n)).sums() * 32
     }
 
-    fn lines(self) -> (u32, u32, u32) {
-        let (s, fp8) = (self.shape, self.fp8);
-        let (numbers, scales) = if fp8 { s.lines::<true>() } else { s.lines::<false>() };
-        (
-            numbers,
-            scales,
-            if fp8 { s.message::<true>() } else { s.message::<false>() },
-        )
+    /// Whether rows go in packets.
+    pub fn packets(self, n: u32) -> bool {
+        self.packets.unwrap_or(n * self.shape.tokens <= FEW)
+    }
+
+    /// Blocks that share a row, each with its part: of few tokens some, so that all multiprocessors send. The same on every PE.
+    pub fn parts(self, n: u32) -> u32 {
+        const BLOCKS: u32 = 96;
+        let unit = if self.fp8 { 512 } else { 8 };
+        let fits = |parts: &u32| {
+            self.shape.hidden.is_multiple_of(unit * parts) && (n + 1) * self.shape.tokens * parts <= BLOCKS
+        };
+        if self.packets(n) {
+            [4, 2].into_iter().find(fits).unwrap_or(1)
+        } else {
+            1
+        }
+    }
+
+    /// Lines of a message.
+    fn message(self, n: u32) -> u32 {
+        let part = self.shape.part(self.parts(n));
+        if self.fp8 {
+            part.message::<true>()
+        } else {
+            part.message::<false>()
+        }
     }
 
     fn check(self, n: u32) -> anyhow::Result<()> {
@@ -148,25 +169,34 @@ impl<'a> Moe<'a> {
         let Config {
             shape: s,
             fp8,
+            packets: _,
             blocks,
             threads,
         } = config;
-        let (n, shared) = (pe.n(), config.dispatch_bytes());
-        let resident = if fp8 {
-            pe.max_collective_grid::<dispatch<true>>(threads, shared)?
-        } else {
-            pe.max_collective_grid::<dispatch<false>>(threads, shared)?
+        let (n, parts, packets) = (pe.n(), config.parts(pe.n()), config.packets(pe.n()));
+        let (shared, sums) = (config.dispatch_bytes(n), config.combine_bytes(n));
+        let dispatches = match (fp8, packets) {
+            (false, false) => pe.max_collective_grid::<dispatch<false, false>>(threads, shared)?,
+            (false, true) => pe.max_collective_grid::<dispatch<false, true>>(threads, shared)?,
+            (true, false) => pe.max_collective_grid::<dispatch<true, false>>(threads, shared)?,
+            (true, true) => pe.max_collective_grid::<dispatch<true, true>>(threads, shared)?,
         };
-        let resident = resident.min(pe.max_collective_grid::<combine>(threads, config.combine_bytes())?);
-        let slots = 2 * (n * s.tokens) as usize;
+        let combines = if packets {
+            pe.max_collective_grid::<combine<true>>(threads, sums)?
+        } else {
+            pe.max_collective_grid::<combine<false>>(threads, sums)?
+        };
+        let slots = 2 * (n * s.tokens * parts) as usize;
+        // Four packets, of 16 bytes, for three lines.
+        let room = |lines: u32| slots * (if packets { lines / 3 * 4 } else { lines }) as usize;
         Ok(Self {
             pe,
             config,
-            most: blocks.unwrap_or(u32::MAX).min(resident),
-            rows: pe.alloc(slots * config.lines().2 as usize)?,
+            most: blocks.unwrap_or(u32::MAX).min(dispatches).min(combines),
+            rows: pe.alloc(room(config.message(n)))?,
             ready: pe.signals(slots)?,
             count: pe.signals(2 * (n * s.local(n)) as usize)?,
-            back: pe.alloc(slots * s.hidden as usize / 4)?,
+            back: pe.alloc(room(s.part(parts).sums()))?,
             answered: pe.signals(slots)?,
             epoch: pe.buffer(1)?,
             ticket: pe.buffer(1)?,
@@ -187,7 +217,11 @@ impl<'a> Moe<'a> {
         let (s, n) = (self.config.shape, self.pe.n());
         let rows = (s.local(n) * n * s.tokens) as usize;
         let jobs = (n * s.tokens * s.top) as usize;
-        let (numbers, scales, _) = self.config.lines();
+        let (numbers, scales) = if self.config.fp8 {
+            s.lines::<true>()
+        } else {
+            s.lines::<false>()
+        };
         Ok(Work {
             rows: self.pe.buffer(rows * numbers as usize)?,
             // Never empty, so that it has an address.
@@ -245,12 +279,23 @@ impl<'a> Moe<'a> {
     }
 
     fn launch_dispatch(&self, halves: u32, tokens: Tokens, work: &Work) -> Result<(), Error> {
-        let (pe, grid, threads, shape) = (self.pe, self.grid(), self.config.threads, self.config.shape);
-        let (shared, inbox, out) = (self.config.dispatch_bytes(), self.inbox(), work.packed());
-        if self.config.fp8 {
-            collective_launch!(pe, dispatch::<true><<<grid, threads, shared>>>(halves, shape, tokens, inbox, out))
-        } else {
-            collective_launch!(pe, dispatch::<false><<<grid, threads, shared>>>(halves, shape, tokens, inbox, out))
+        let (pe, n, threads, shape) = (self.pe, self.pe.n(), self.config.threads, self.config.shape);
+        let (shared, inbox, out) = (self.config.dispatch_bytes(n), self.inbox(), work.packed());
+        // A block for each part that comes, and for each that this PE sends.
+        let grid = self.grid(n + 1);
+        match (self.config.fp8, self.config.packets(n)) {
+            (false, false) => {
+                collective_launch!(pe, dispatch::<false, false><<<grid, threads, shared>>>(halves, shape, tokens, inbox, out))
+            }
+            (false, true) => {
+                collective_launch!(pe, dispatch::<false, true><<<grid, threads, shared>>>(halves, shape, tokens, inbox, out))
+            }
+            (true, false) => {
+                collective_launch!(pe, dispatch::<true, false><<<grid, threads, shared>>>(halves, shape, tokens, inbox, out))
+            }
+            (true, true) => {
+                collective_launch!(pe, dispatch::<true, true><<<grid, threads, shared>>>(halves, shape, tokens, inbox, out))
+            }
         }
     }
 
@@ -262,7 +307,7 @@ impl<'a> Moe<'a> {
         self.launch_combine(SEND | RECEIVE, y, work, tokens, z)
     }
 
-    /// Enqueues the first half of a combine. Only the other half waits for other PEs.
+    /// Enqueues the first half of a combine. Only the other half waits for other PEs; it reads `y` and `work` too.
     ///
     /// # Errors
     /// Those of launches.
@@ -285,21 +330,25 @@ impl<'a> Moe<'a> {
         tokens: Tokens,
         z: &Buf<Bf16x8>,
     ) -> Result<(), Error> {
-        let (pe, grid, threads, shape) = (self.pe, self.grid(), self.config.threads, self.config.shape);
-        let (shared, from, inbox) = (self.config.combine_bytes(), work.packed(), self.inbox());
-        collective_launch!(
-            pe,
-            combine<<<grid, threads, shared>>>(halves, shape, y, from, inbox, tokens.chosen, z)
-        )
+        let (pe, n, threads, shape) = (self.pe, self.pe.n(), self.config.threads, self.config.shape);
+        let (shared, from, inbox, chosen) = (self.config.combine_bytes(n), work.packed(), self.inbox(), tokens.chosen);
+        // A block for each part of a token here, and for each that another PE waits for.
+        let grid = self.grid(n);
+        if self.config.packets(n) {
+            collective_launch!(pe, combine::<true><<<grid, threads, shared>>>(halves, shape, y, from, inbox, chosen, z))
+        } else {
+            collective_launch!(pe, combine::<false><<<grid, threads, shared>>>(halves, shape, y, from, inbox, chosen, z))
+        }
     }
 
-    /// A block for each token of each PE, and for each that this PE sends, if there are so many.
-    fn grid(&self) -> u32 {
-        ((self.pe.n() + 1) * self.config.shape.tokens).min(self.most)
+    /// So many blocks for each part of a token, if there are.
+    fn grid(&self, each: u32) -> u32 {
+        (each * self.config.shape.tokens * self.config.parts(self.pe.n())).min(self.most)
     }
 
     fn inbox(&self) -> Inbox {
         Inbox {
+            parts: self.config.parts(self.pe.n()),
             rows: self.rows.handle(),
             ready: self.ready.handle(),
             count: self.count.handle(),

@@ -1,4 +1,5 @@
 //! What kernels and their host agree on.
+use shmem::packet::Packet;
 use shmem::prelude::*;
 use shmem::vector::{Bf16x8, F32x4, U32x4};
 
@@ -15,6 +16,24 @@ pub const PES: usize = 32;
 pub const SEND: u32 = 1;
 /// Kernels receive, if this is among their `halves`.
 pub const RECEIVE: u32 = 2;
+
+/// What a packet carries.
+pub type Words = [u32; 3];
+
+/// The slots of message `at`, of so many lines: four packets for three lines.
+#[inline(always)]
+pub fn slots<T: Pod>(inbox: SymSlice<T>, at: u32, lines: u32) -> SymSlice<Packet<Words>> {
+    inbox.cast::<Packet<Words>>().chunk(at, lines / 3 * 4)
+}
+
+/// The epoch in packets: never 0, and odd where the epoch is.
+#[inline(always)]
+pub fn flag(epoch: u64) -> u32 {
+    (epoch % u64::from(u32::MAX - 1)) as u32 + 2
+}
+
+/// Bits of a count in a signal, below the epoch: a PE has at most 2^16 tokens of [`TOP`] jobs.
+pub const COUNT_BITS: u32 = 24;
 
 /// This block's place in a row of all blocks that begins behind the first so many: those that have other work are last.
 #[inline(always)]
@@ -55,11 +74,24 @@ impl Shape {
     }
 
     /// Lines of a message: numbers, scales, and for each job where it goes (its expert, and in the lower 16 bits how many jobs of
-    /// this PE the expert has before it) and its weight.
+    /// this PE the expert has before it) and its weight. A multiple of three, for packets.
     #[inline(always)]
     pub fn message<const FP8: bool>(self) -> u32 {
         let (numbers, scales) = self.lines::<FP8>();
-        numbers + scales + self.top.div_ceil(2)
+        (numbers + scales + self.top.div_ceil(2)).next_multiple_of(3)
+    }
+
+    /// Lines of a row's sums in f32. A multiple of three, for packets.
+    #[inline(always)]
+    pub fn sums(self) -> u32 {
+        (self.hidden / 4).next_multiple_of(3)
+    }
+
+    /// A part of each row, of so many: a message of its own, from a block of its own.
+    #[inline(always)]
+    pub fn part(self, parts: u32) -> Self {
+        let hidden = self.hidden / parts;
+        Self { hidden, ..self }
     }
 }
 
@@ -76,19 +108,22 @@ pub struct Tokens {
 }
 
 /// What comes from PE to PE. Everything has two halves that are used in turns: who dispatches for the second time after an epoch
-/// has heard from all PEs that they had dispatched once more, and so had read all of that epoch.
+/// has heard from all PEs that they had dispatched once more, and so had read all of that epoch. Packets are sent to every PE in every
+/// epoch, a row's too that has no job there.
 #[repr(C)]
 #[derive(Clone, Copy, KernelArg)]
 pub struct Inbox {
-    /// `[2][source PE][token]` messages.
+    /// Parts of a row.
+    pub parts: u32,
+    /// `[2][source PE][token][part]` messages, or packets of them.
     pub rows: SymSlice<U32x4>,
-    /// The same of signals: twice the epoch, and one more where there is a row.
+    /// The same of signals, where puts bring them: twice the epoch, and one more where there is a row.
     pub ready: SymSlice<SignalWord>,
-    /// `[2][source PE][local expert]`: the epoch, and below it in 32 bits how many jobs come.
+    /// `[2][source PE][local expert]`: the epoch, and below it in [`COUNT_BITS`] how many jobs come.
     pub count: SymSlice<SignalWord>,
-    /// `[2][token][expert PE]` weighted sums of results.
+    /// `[2][token][part][expert PE]` weighted sums of results, or packets of them. This PE's own stay empty.
     pub back: SymSlice<F32x4>,
-    /// The same of signals: the epoch.
+    /// The same of signals, where puts bring them: the epoch.
     pub answered: SymSlice<SignalWord>,
     /// The last epoch that has been received.
     pub epoch: Global<u64>,

@@ -23,4 +23,4 @@ mod host;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use check::{Batch, Routing, Set, check};
 #[cfg(not(target_arch = "nvptx64"))]
-pub use host::{Config, Moe, Pending, Work};
+pub use host::{Config, FEW, Moe, Pending, Work};

@@ -24,6 +24,9 @@ struct Args {
     /// Blocks at most [default: as many as are resident]
     #[arg(long)]
     blocks: Option<u32>,
+    /// Rows in packets, or by puts [default: packets for few tokens]
+    #[arg(long)]
+    packets: Option<bool>,
     /// Threads of a block.
     #[arg(long, default_value_t = 512)]
     threads: u32,
@@ -48,12 +51,19 @@ fn compare(pe: &Pe) -> anyhow::Result<()> {
         hidden,
     };
     for fp8 in [false, true] {
-        for routing in [Routing::Any, Routing::Some, Routing::Same] {
+        for (routing, packets) in [
+            (Routing::Any, None),
+            (Routing::Some, Some(true)),
+            (Routing::Some, Some(false)),
+            (Routing::Same, Some(true)),
+            (Routing::Same, Some(false)),
+        ] {
             check(
                 pe,
                 Config {
                     shape,
                     fp8,
+                    packets,
                     blocks,
                     threads,
                 },
@@ -75,6 +85,7 @@ fn bench(pe: &Pe, args: &Args) -> anyhow::Result<()> {
         top,
         experts,
         hidden,
+        packets,
         blocks,
         threads,
         ..
@@ -95,6 +106,7 @@ fn bench(pe: &Pe, args: &Args) -> anyhow::Result<()> {
                 Config {
                     shape,
                     fp8,
+                    packets,
                     blocks,
                     threads,
                 },
@@ -121,7 +133,8 @@ fn bench(pe: &Pe, args: &Args) -> anyhow::Result<()> {
 
 /// Microseconds of a call, from a graph of some.
 fn us(pe: &Pe, call: impl Fn() -> anyhow::Result<()>) -> anyhow::Result<f64> {
-    const CALLS: u32 = 20;
+    // PEs begin the graph some 20 us apart, of which each call has a share.
+    const CALLS: u32 = 100;
     const REPETITIONS: usize = 9;
     let stream = pe.stream();
     let graph = stream.capture(|| (0..CALLS).try_for_each(|_| call()))?;

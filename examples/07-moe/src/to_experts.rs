@@ -2,34 +2,43 @@
 use crate::cast::to_fp8;
 use crate::layout::*;
 use shmem::async_copy::{commit, copy_async, wait_group};
+use shmem::packet;
 use shmem::prelude::*;
 use shmem::scope::Gpu;
 use shmem::vector::{U32x2, U32x4};
 
 /// Sends each token's row to the PEs of its experts, and packs what comes from all PEs by expert. In halves: other work may go on between, and
-/// only the second one waits. Dynamic shared memory: [`Config::dispatch_bytes`](crate::Config::dispatch_bytes).
-#[kernel(collective, max_block = 1024, for<false>, for<true>)]
-pub fn dispatch<const FP8: bool>(_all: Collective, halves: u32, s: Shape, tokens: Tokens, inbox: Inbox, out: Packed) {
+/// only the second one waits. Rows go in packets or by puts. Dynamic shared memory: [`Config::dispatch_bytes`](crate::Config::dispatch_bytes).
+#[kernel(collective, max_block = 1024, for<false, false>, for<false, true>, for<true, false>, for<true, true>)]
+pub fn dispatch<const FP8: bool, const PACKETS: bool>(
+    _all: Collective,
+    halves: u32,
+    s: Shape,
+    tokens: Tokens,
+    inbox: Inbox,
+    out: Packed,
+) {
     let epoch = inbox.epoch.load(0) + 1;
     if halves & SEND != 0 {
-        send::<FP8>(s, tokens, inbox, epoch);
+        send::<FP8, PACKETS>(s, tokens, inbox, epoch);
     }
     if halves & RECEIVE != 0 {
-        receive::<FP8>(s, inbox, out, epoch);
+        receive::<FP8, PACKETS>(s, inbox, out, epoch);
     }
 }
 
 #[inline(always)]
-fn send<const FP8: bool>(s: Shape, tokens: Tokens, inbox: Inbox, epoch: u64) {
+fn send<const FP8: bool, const PACKETS: bool>(s: Shape, tokens: Tokens, inbox: Inbox, epoch: u64) {
     let (me, n, blocks) = (shmem::my_pe(), shmem::n_pes(), thread::grid_size());
-    let (row, lines) = (s.hidden / 8, s.message::<FP8>());
+    let (parts, part) = (inbox.parts, s.part(inbox.parts));
+    let (row, lines, items) = (part.hidden / 8, part.message::<FP8>(), s.tokens * parts);
     let stage = shmem::shared::dynamic::<U32x4>();
-    let stage_row = |token: u32| {
-        copy_async(Block, stage.slice(0..row).cast(), tokens.x.chunk(token, row));
+    let stage_row = |item: u32| {
+        copy_async(Block, stage.slice(0..row).cast(), tokens.x.chunk(item, row));
         commit();
     };
     // The first row is on its way while all else comes.
-    if Block.id() < s.tokens {
+    if Block.id() < items {
         stage_row(Block.id());
     }
     let (mine, local) = ((epoch % 2) as u32 * n + me, s.local(n));
@@ -40,27 +49,30 @@ fn send<const FP8: bool>(s: Shape, tokens: Tokens, inbox: Inbox, epoch: u64) {
         count_jobs(counts, tokens.chosen, s.tokens * s.top);
         for expert in Block.strided(n * local) {
             let count = inbox.count.at(mine * local + expert % local);
-            let value = epoch << 32 | u64::from(counts.load(expert));
+            let value = epoch << COUNT_BITS | u64::from(counts.load(expert));
             // It is all that this tells.
             shmem::relaxed::signal_op(count.set(value), expert / local);
         }
-        Block.sync();
     }
     let message = stage.slice(if FP8 { row..row + lines } else { 0..lines });
-    let head = message.slice(lines - s.top.div_ceil(2)..lines).cast::<U32x2>();
-    for token in (Block.id()..s.tokens).step_by(blocks as usize) {
-        if token != Block.id() {
-            stage_row(token);
+    let (numbers, scales) = part.lines::<FP8>();
+    let head = message.slice(numbers + scales..lines).cast::<U32x2>();
+    for item in (Block.id()..items).step_by(blocks as usize) {
+        if item != Block.id() {
+            if PACKETS {
+                Block.sync();
+            }
+            stage_row(item);
         }
-        let (first, k) = (token * s.top, Block.rank());
+        let (first, k) = (item / parts * s.top, Block.rank());
         let (expert, weight) = if k < s.top {
             (tokens.chosen.load(first + k), tokens.weight.load(first + k).to_bits())
         } else {
             (-1, 0)
         };
         count_jobs(counts, tokens.chosen, first);
-        if k < head.len() as u32 {
-            let job = if expert < 0 {
+        for k in Block.strided(head.len() as u32) {
+            let job = if k >= s.top || expert < 0 {
                 [NONE, 0]
             } else {
                 [(expert as u32) << 16 | counts.load(expert), weight]
@@ -70,12 +82,16 @@ fn send<const FP8: bool>(s: Shape, tokens: Tokens, inbox: Inbox, epoch: u64) {
         wait_group::<0>();
         Block.sync();
         if FP8 {
-            to_fp8(s, stage, message);
+            to_fp8(part, stage, message);
             Block.sync();
         }
         // Once to each PE that has experts of the token, to this one last.
         for i in 1..=n {
-            let (to, at) = ((me + i) % n, mine * s.tokens + token);
+            let (to, at) = ((me + i) % n, mine * items + item);
+            if PACKETS {
+                packet::send_run(Block, slots(inbox.rows, at, lines), message.cast(), flag(epoch), to);
+                continue;
+            }
             let mut goes = false;
             for k in 0..s.top {
                 goes |= (head.load(k).0[0] >> 16) / local == to;
@@ -107,10 +123,12 @@ fn count_jobs(counts: Shared<u32>, chosen: Global<i32>, jobs: u32) {
 }
 
 #[inline(always)]
-fn receive<const FP8: bool>(s: Shape, inbox: Inbox, out: Packed, epoch: u64) {
+fn receive<const FP8: bool, const PACKETS: bool>(s: Shape, inbox: Inbox, out: Packed, epoch: u64) {
     let (me, n, blocks) = (shmem::my_pe(), shmem::n_pes(), thread::grid_size());
     let (half, local, room) = ((epoch % 2) as u32, s.local(n), n * s.tokens);
-    let ((numbers, scales), lines) = (s.lines::<FP8>(), s.message::<FP8>());
+    let (parts, part) = (inbox.parts, s.part(inbox.parts));
+    let ((numbers, scales), lines) = (part.lines::<FP8>(), part.message::<FP8>());
+    let stage = shmem::shared::dynamic::<U32x4>().slice(0..lines);
     let warps = Block.size() / 32;
     // The last block that has read the epoch begins the next one.
     Block.sync();
@@ -125,12 +143,13 @@ fn receive<const FP8: bool>(s: Shape, inbox: Inbox, out: Packed, epoch: u64) {
         let mut jobs = 0;
         for from in Warp.strided(pes) {
             let count = inbox.count.at((half * n + from) * local + expert);
-            jobs += shmem::relaxed::wait_until(Thread, count, ge(epoch << 32)) as u32;
+            let come = shmem::relaxed::wait_until(Thread, count, ge(epoch << COUNT_BITS));
+            jobs += come as u32 & ((1 << COUNT_BITS) - 1);
         }
         Warp.sum(jobs)
     };
     // Blocks that have sent are the last to receive: what comes, to this PE's own rows too, is waited for already.
-    let first = place_behind(s.tokens);
+    let first = place_behind(s.tokens * parts);
     for expert in (first + blocks * Warp.id()..local).step_by((blocks * warps) as usize) {
         let len = come(expert, n);
         if Warp.leader() {
@@ -140,9 +159,13 @@ fn receive<const FP8: bool>(s: Shape, inbox: Inbox, out: Packed, epoch: u64) {
     shared!(places: [u32; TOP]);
     shared!(before: [u32; EXPERTS]);
     let mut known = NONE;
-    for item in (first..room).step_by(blocks as usize) {
-        let (source, token) = ((me + item / s.tokens) % n, item % s.tokens);
-        let at = (half * n + source) * s.tokens + token;
+    for item in (first..room * parts).step_by(blocks as usize) {
+        let (source, token, of) = (
+            (me + item / parts / s.tokens) % n,
+            item / parts % s.tokens,
+            item % parts,
+        );
+        let at = ((half * n + source) * s.tokens + token) * parts + of;
         // Counts are here before rows: what the experts have before this PE's is known when one comes.
         if source != known {
             for expert in (Warp.id()..local).step_by(warps as usize) {
@@ -153,25 +176,47 @@ fn receive<const FP8: bool>(s: Shape, inbox: Inbox, out: Packed, epoch: u64) {
             }
             known = source;
         }
-        let row = shmem::wait_until(Block, inbox.ready.at(at), ge(2 * epoch)) % 2 == 1;
-        let message = inbox.rows.chunk(at, lines);
-        let head = message.slice(numbers + scales..lines).cast::<U32x2>();
+        let row = if PACKETS {
+            packet::receive_run(Block, stage.cast(), slots(inbox.rows, at, lines), flag(epoch));
+            Block.sync();
+            true
+        } else {
+            shmem::wait_until(Block, inbox.ready.at(at), ge(2 * epoch)) % 2 == 1
+        };
+        let message = |i| {
+            if PACKETS {
+                stage.load(i)
+            } else {
+                inbox.rows.chunk(at, lines).load(i)
+            }
+        };
         let (end, mut i) = (if row { numbers + scales } else { 0 }, Block.rank());
-        let load = |i| if i < end { message.load(i) } else { U32x4::default() };
+        let load = |i| if i < end { message(i) } else { U32x4::default() };
         // The first lines are on their way while the places are found.
         let mut line = load(i);
         let k = Block.rank();
         if k < s.top {
-            let [to, weight] = if row { head.load(k).0 } else { [NONE, 0] };
+            let two = if row {
+                message(numbers + scales + k / 2).0
+            } else {
+                [NONE; 4]
+            };
+            let [to, weight] = if k.is_multiple_of(2) {
+                [two[0], two[1]]
+            } else {
+                [two[2], two[3]]
+            };
             let (expert, slot) = (to >> 16, to & 0xffff);
             let place = if expert / local == me {
                 expert % local * room + before.load(expert % local) + slot
             } else {
                 NONE
             };
-            let job = (source * s.tokens + token) * s.top + k;
-            out.place.store(job, place);
-            out.weight.store(job, f32::from_bits(weight));
+            if of == 0 {
+                let job = (source * s.tokens + token) * s.top + k;
+                out.place.store(job, place);
+                out.weight.store(job, f32::from_bits(weight));
+            }
             places.store(k, place);
         }
         Block.sync();
@@ -180,9 +225,9 @@ fn receive<const FP8: bool>(s: Shape, inbox: Inbox, out: Packed, epoch: u64) {
             for k in 0..s.top {
                 let place = places.load(k);
                 if place != NONE && i < numbers {
-                    out.rows.store(place * numbers + i, line);
+                    out.rows.store((place * parts + of) * numbers + i, line);
                 } else if place != NONE {
-                    out.scales.store(place * scales + i - numbers, line);
+                    out.scales.store((place * parts + of) * scales + i - numbers, line);
                 }
             }
             (line, i) = (next, i + Block.size());

@@ -4,7 +4,7 @@ use shmem_host::{Backend, World};
 
 fn on_worlds(routing: Routing, fp8: bool, shapes: &[(u32, u32, u32, u32)]) {
     for (seed, &(tokens, top, experts, hidden)) in (0..).zip(shapes) {
-        for pes in 1..=4 {
+        for (pes, packets) in (1..=4).flat_map(|pes| [(pes, Some(true)), (pes, Some(false))]) {
             let shape = Shape {
                 tokens,
                 top,
@@ -14,6 +14,7 @@ fn on_worlds(routing: Routing, fp8: bool, shapes: &[(u32, u32, u32, u32)]) {
             let config = Config {
                 shape,
                 fp8,
+                packets,
                 blocks: Some(1 + seed as u32 % 3),
                 threads: if fp8 { 32 } else { 64 },
             };
@@ -42,7 +43,7 @@ fn any_experts_in_fp8() {
 
 #[test]
 fn the_same_experts_for_all() {
-    on_worlds(Routing::Same, false, &[(6, 3, 9, 16)]);
+    on_worlds(Routing::Same, false, &[(6, 3, 9, 16), (2, 32, 32, 8)]);
     on_worlds(Routing::Same, true, &[(3, 2, 9, 128)]);
 }
 

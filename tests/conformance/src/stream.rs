@@ -28,6 +28,10 @@ mod host {
             run: signals,
         },
         Case {
+            name: "transfers on a stream that are long enough for the copy engine",
+            run: long_transfers,
+        },
+        Case {
             name: "counters on a stream",
             run: counters,
         },
@@ -141,6 +145,55 @@ mod host {
             stream.signal_wait(taken.at(0)?, ge(round))?;
         }
         ensure!(ready.read(0)?.value() == 0);
+        pe.barrier_all()?;
+        Ok(())
+    }
+
+    /// From graphs too. The simulator has no such engine, and few bytes are as good there.
+    fn long_transfers(pe: &Pe) -> anyhow::Result<()> {
+        let simulated = pe.device_name() == "the simulator";
+        let len = if simulated { 1000 } else { (16 << 20) + 1000 };
+        let (dst, src) = (pe.alloc::<u8>(len + 7)?, pe.alloc::<u8>(len + 7)?);
+        let (local, ready) = (pe.buffer::<u8>(len + 7)?, pe.signals(1)?);
+        let (me, n, stream) = (pe.id(), pe.n(), pe.stream());
+        let (next, before) = ((me + 1) % n, (me + n - 1) % n);
+        let (at, from) = (7..7 + len, 2..2 + len);
+        let sent = |pe: u32, round: u64| elements::<u8>(pe, round, len + 7)[from.clone()].to_vec();
+        let calls = |round: u64| -> anyhow::Result<()> {
+            stream.put_signal(
+                dst.part(at.clone())?,
+                src.part(from.clone())?,
+                ready.at(0)?.set(round),
+                next,
+            )?;
+            stream.signal_wait(ready.at(0)?, ge(round))?;
+            stream.get(local.part(from.clone())?, src.part(from.clone())?, before)?;
+            stream.barrier_all()?;
+            Ok(())
+        };
+        let graph = stream.capture(|| calls(2))?;
+        for round in 1..=3 {
+            src.write(&elements(me, round, len + 7))?;
+            stream.barrier_all()?;
+            match round {
+                1 => calls(1)?,
+                2 => graph.launch(stream)?,
+                _ => stream.put(dst.part(at.clone())?, local.part(from.clone())?, next)?,
+            }
+            stream.barrier_all()?;
+            // In the third round the next PE's next gets what this one had got before.
+            let (of, round) = if round == 3 {
+                ((before + n - 1) % n, 2)
+            } else {
+                (before, round)
+            };
+            ensure!(dst.to_vec()?[at.clone()] == sent(of, round), "put in round {round}");
+            ensure!(dst.to_vec()?[..7] == [0; 7], "bytes ahead of it");
+            ensure!(
+                local.to_vec()?[from.clone()] == sent(before, round),
+                "get in round {round}"
+            );
+        }
         pe.barrier_all()?;
         Ok(())
     }

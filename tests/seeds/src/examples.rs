@@ -27,14 +27,17 @@ fn tokens(pe: &Pe) -> anyhow::Result<()> {
         experts,
         hidden,
     };
-    let (fp8, blocks, threads) = (false, Some(2), 32);
-    let config = moe::Config {
-        shape,
-        fp8,
-        blocks,
-        threads,
-    };
-    moe::check(pe, config, moe::Routing::Some, 1)
+    for packets in [true, false] {
+        let config = moe::Config {
+            shape,
+            fp8: false,
+            packets: Some(packets),
+            blocks: Some(2),
+            threads: 32,
+        };
+        moe::check(pe, config, moe::Routing::Some, 1)?;
+    }
+    Ok(())
 }
 
 fn rows(pe: &Pe) -> anyhow::Result<()> {

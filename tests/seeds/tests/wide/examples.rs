@@ -40,6 +40,7 @@ fn experts(pe: &Pe, fp8: bool, hidden: u32) -> anyhow::Result<()> {
     let config = moe::Config {
         shape,
         fp8,
+        packets: None,
         blocks: Some(2),
         threads: 32,
     };
