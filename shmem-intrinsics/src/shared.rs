@@ -55,11 +55,11 @@ pub fn dynamic<T: crate::Pod>() -> Shared<T> {
     Shared::__new(start, bytes / size_of::<T>() as u64)
 }
 
-/// One word for broadcasts within a block.
+/// Two words for broadcasts, of the block and of its cluster.
 #[inline(always)]
 #[track_caller]
 pub(crate) fn scratch() -> Shared<u64> {
-    Shared::__new(arch::scratch(), 1)
+    Shared::__new(arch::scratch(), 2)
 }
 
 /// What a block may declare; more is dynamic.

@@ -150,6 +150,24 @@ pub unsafe trait Tile: Copy {
     #[doc(hidden)]
     const __LONE: bool = false;
 
+    /// A [`broadcast`](Self::broadcast) in two steps, of which the first may go ahead of what the leader waits for: all members have read what the
+    /// last one told.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn __clear(self) {}
+
+    /// The second step. All members call both.
+    #[doc(hidden)]
+    #[inline(always)]
+    #[track_caller]
+    fn __tell(self, value: u64) -> u64 {
+        self.broadcast(value)
+    }
+
+    /// Whole blocks, so that a thread may have no more than 64 registers.
+    #[doc(hidden)]
+    const __BLOCKS: bool = false;
+
     /// Whether this thread is the one member that is elected, for what one of them does alone. Which it is, is not promised:
     /// take [`leader`](Self::leader) where it matters. No sync, so that any member may call it.
     ///
@@ -457,6 +475,8 @@ impl<const N: u32> SubWarp<N> {
 
 // SAFETY: barrier.sync 0 waits for every thread of the block that has not ended, and orders memory among them.
 unsafe impl Tile for Block {
+    const __BLOCKS: bool = true;
+
     #[inline(always)]
     #[track_caller]
     fn rank(self) -> u32 {
@@ -480,15 +500,23 @@ unsafe impl Tile for Block {
     #[inline(always)]
     #[track_caller]
     fn broadcast(self, value: u64) -> u64 {
+        self.__clear();
+        self.__tell(value)
+    }
+    #[inline(always)]
+    #[track_caller]
+    fn __clear(self) {
+        self.sync();
+    }
+    #[inline(always)]
+    #[track_caller]
+    fn __tell(self, value: u64) -> u64 {
         let slot = crate::shared::scratch();
         if self.leader() {
             slot.store(0, value);
         }
         self.sync();
-        let value = slot.load(0);
-        // The next broadcast may overwrite the slot only after everyone has read it.
-        self.sync();
-        value
+        slot.load(0)
     }
     #[inline(always)]
     fn group(self) -> Group {

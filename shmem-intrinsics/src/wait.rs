@@ -180,6 +180,9 @@ pub(crate) fn wait_by<G: Tile, W: Allows<R>, R: Relation>(
     mut look: impl FnMut() -> W::Value,
 ) -> W::Value {
     let mut seen = 0;
+    if !R::EXACT {
+        tile.__clear();
+    }
     if tile.leader() {
         let watch = arch::watch(word.__address(), size_of::<W::Value>(), R::NAME, W::__bits(until.value));
         arch::spin(&watch, || {
@@ -192,7 +195,7 @@ pub(crate) fn wait_by<G: Tile, W: Allows<R>, R: Relation>(
         tile.sync();
         until.value
     } else {
-        W::__value(tile.broadcast(seen))
+        W::__value(tile.__tell(seen))
     }
 }
 

@@ -11,7 +11,7 @@ pub(crate) fn scale(largest: f32) -> f32 {
     largest.max(1e-30) / MAX
 }
 
-/// Makes a message's numbers and scales of a row in shared memory. All threads of the block call it.
+/// Makes a message's numbers and scales of a row in shared memory. All threads of the block call it, and meet.
 #[inline(always)]
 pub(crate) fn to_fp8(s: Shape, row: Shared<U32x4>, message: Shared<U32x4>) {
     let (numbers, scales) = s.lines::<true>();
@@ -39,4 +39,5 @@ pub(crate) fn to_fp8(s: Shape, row: Shared<U32x4>, message: Shared<U32x4>) {
             scales.store(i, 0.0);
         }
     }
+    Block.sync();
 }

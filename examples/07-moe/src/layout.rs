@@ -89,6 +89,7 @@ impl Shape {
 
     /// A part of each row, of so many: a message of its own, from a block of its own.
     #[inline(always)]
+    #[must_use]
     pub fn part(self, parts: u32) -> Self {
         let hidden = self.hidden / parts;
         Self { hidden, ..self }

@@ -59,31 +59,26 @@ fn send<const FP8: bool, const PACKETS: bool>(s: Shape, tokens: Tokens, inbox: I
     let head = message.slice(numbers + scales..lines).cast::<U32x2>();
     for item in (Block.id()..items).step_by(blocks as usize) {
         if item != Block.id() {
-            if PACKETS {
-                Block.sync();
-            }
+            Block.sync();
             stage_row(item);
         }
         let (first, k) = (item / parts * s.top, Block.rank());
-        let (expert, weight) = if k < s.top {
-            (tokens.chosen.load(first + k), tokens.weight.load(first + k).to_bits())
-        } else {
-            (-1, 0)
-        };
+        let (mut expert, mut weight) = (-1, 0.0);
+        if k < s.top {
+            (expert, weight) = (tokens.chosen.load(first + k), tokens.weight.load(first + k));
+        }
         count_jobs(counts, tokens.chosen, first);
         for k in Block.strided(head.len() as u32) {
-            let job = if k >= s.top || expert < 0 {
-                [NONE, 0]
-            } else {
-                [(expert as u32) << 16 | counts.load(expert), weight]
-            };
+            let mut job = [NONE, 0];
+            if k < s.top && expert >= 0 {
+                job = [(expert as u32) << 16 | counts.load(expert), weight.to_bits()];
+            }
             head.store(k, U32x2(job));
         }
         wait_group::<0>();
         Block.sync();
         if FP8 {
             to_fp8(part, stage, message);
-            Block.sync();
         }
         // Once to each PE that has experts of the token, to this one last.
         for i in 1..=n {
@@ -92,10 +87,7 @@ fn send<const FP8: bool, const PACKETS: bool>(s: Shape, tokens: Tokens, inbox: I
                 packet::send_run(Block, slots(inbox.rows, at, lines), message.cast(), flag(epoch), to);
                 continue;
             }
-            let mut goes = false;
-            for k in 0..s.top {
-                goes |= (head.load(k).0[0] >> 16) / local == to;
-            }
+            let goes = (0..s.top).any(|k| (head.load(k).0[0] >> 16) / local == to);
             let ready = inbox.ready.at(at).set(2 * epoch + u64::from(goes));
             if goes {
                 shmem::put_signal(Block, inbox.rows.chunk(at, lines), message, ready, to);
@@ -126,10 +118,10 @@ fn count_jobs(counts: Shared<u32>, chosen: Global<i32>, jobs: u32) {
 fn receive<const FP8: bool, const PACKETS: bool>(s: Shape, inbox: Inbox, out: Packed, epoch: u64) {
     let (me, n, blocks) = (shmem::my_pe(), shmem::n_pes(), thread::grid_size());
     let (half, local, room) = ((epoch % 2) as u32, s.local(n), n * s.tokens);
-    let (parts, part) = (inbox.parts, s.part(inbox.parts));
+    let (parts, part, warps) = (inbox.parts, s.part(inbox.parts), Block.size() / 32);
     let ((numbers, scales), lines) = (part.lines::<FP8>(), part.message::<FP8>());
     let stage = shmem::shared::dynamic::<U32x4>().slice(0..lines);
-    let warps = Block.size() / 32;
+    let head = stage.slice(numbers + scales..lines).cast::<U32x2>();
     // The last block that has read the epoch begins the next one.
     Block.sync();
     let ticket = inbox.ticket.word::<Gpu>(0);
@@ -144,7 +136,7 @@ fn receive<const FP8: bool, const PACKETS: bool>(s: Shape, inbox: Inbox, out: Pa
         for from in Warp.strided(pes) {
             let count = inbox.count.at((half * n + from) * local + expert);
             let come = shmem::relaxed::wait_until(Thread, count, ge(epoch << COUNT_BITS));
-            jobs += come as u32 & ((1 << COUNT_BITS) - 1);
+            jobs += come as u32 % (1 << COUNT_BITS);
         }
         Warp.sum(jobs)
     };
@@ -160,11 +152,8 @@ fn receive<const FP8: bool, const PACKETS: bool>(s: Shape, inbox: Inbox, out: Pa
     shared!(before: [u32; EXPERTS]);
     let mut known = NONE;
     for item in (first..room * parts).step_by(blocks as usize) {
-        let (source, token, of) = (
-            (me + item / parts / s.tokens) % n,
-            item / parts % s.tokens,
-            item % parts,
-        );
+        let (row, of) = (item / parts, item % parts);
+        let (source, token) = ((me + row / s.tokens) % n, row % s.tokens);
         let at = ((half * n + source) * s.tokens + token) * parts + of;
         // Counts are here before rows: what the experts have before this PE's is known when one comes.
         if source != known {
@@ -176,36 +165,18 @@ fn receive<const FP8: bool, const PACKETS: bool>(s: Shape, inbox: Inbox, out: Pa
             }
             known = source;
         }
-        let row = if PACKETS {
+        let row = PACKETS || shmem::wait_until(Block, inbox.ready.at(at), ge(2 * epoch)) % 2 == 1;
+        if PACKETS {
             packet::receive_run(Block, stage.cast(), slots(inbox.rows, at, lines), flag(epoch));
-            Block.sync();
-            true
-        } else {
-            shmem::wait_until(Block, inbox.ready.at(at), ge(2 * epoch)) % 2 == 1
-        };
-        let message = |i| {
-            if PACKETS {
-                stage.load(i)
-            } else {
-                inbox.rows.chunk(at, lines).load(i)
-            }
-        };
-        let (end, mut i) = (if row { numbers + scales } else { 0 }, Block.rank());
-        let load = |i| if i < end { message(i) } else { U32x4::default() };
-        // The first lines are on their way while the places are found.
-        let mut line = load(i);
+        } else if row {
+            copy_async(Block, stage, inbox.rows.chunk(at, lines));
+            commit();
+            wait_group::<0>();
+        }
+        Block.sync();
         let k = Block.rank();
         if k < s.top {
-            let two = if row {
-                message(numbers + scales + k / 2).0
-            } else {
-                [NONE; 4]
-            };
-            let [to, weight] = if k.is_multiple_of(2) {
-                [two[0], two[1]]
-            } else {
-                [two[2], two[3]]
-            };
+            let [to, weight] = if row { head.load(k).0 } else { [NONE, 0] };
             let (expert, slot) = (to >> 16, to & 0xffff);
             let place = if expert / local == me {
                 expert % local * room + before.load(expert % local) + slot
@@ -220,8 +191,8 @@ fn receive<const FP8: bool, const PACKETS: bool>(s: Shape, inbox: Inbox, out: Pa
             places.store(k, place);
         }
         Block.sync();
-        while i < end {
-            let next = load(i + Block.size());
+        for i in Block.strided(if row { numbers + scales } else { 0 }) {
+            let line = stage.load(i);
             for k in 0..s.top {
                 let place = places.load(k);
                 if place != NONE && i < numbers {
@@ -230,7 +201,6 @@ fn receive<const FP8: bool, const PACKETS: bool>(s: Shape, inbox: Inbox, out: Pa
                     out.scales.store((place * parts + of) * scales + i - numbers, line);
                 }
             }
-            (line, i) = (next, i + Block.size());
         }
         Block.sync();
     }

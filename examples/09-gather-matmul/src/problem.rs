@@ -137,6 +137,27 @@ impl<'a> Problem<'a> {
         self.gathered.write(&vec![bf16::NAN; self.gathered.len()])
     }
 
+    /// Compares the others' rows that the launch of this number, from 1 on, has gathered.
+    pub fn check_gathered(&self, round: u32, launch: usize) -> anyhow::Result<()> {
+        let Shape { rows, k, .. } = self.shape;
+        let (all, pes) = (self.gathered.to_vec()?, self.pe.n() as usize);
+        let half = &all[launch % 2 * pes * rows * k..][..pes * rows * k];
+        for (i, got) in half
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| i / (rows * k) != self.pe.id() as usize)
+        {
+            let expected = value(round, A, i);
+            ensure!(
+                *got == expected,
+                "round {round}: A[{}, {}] came as {got}, expected {expected}",
+                i / k,
+                i % k
+            );
+        }
+        Ok(())
+    }
+
     /// Compares C with a reference in f64: all of it where that is little work, else some of it everywhere.
     pub fn check(&self, round: u32) -> anyhow::Result<()> {
         const WORK: usize = 1 << 23;

@@ -26,7 +26,7 @@ pub fn bandwidth<const CALL: u32>(there: SymSlice<u32>, here: SymSlice<u32>, win
     let begin = part * u64::from(Block.id());
     if begin < len {
         let size = part.min(len - begin);
-        let (mut at, end) = (begin, begin + len * u64::from(windows));
+        let (mut at, mut window) = (begin, 0);
         for _ in 0..iters {
             let from = if gets { at } else { begin };
             let (there, here) = (there.slice(at..at + size), here.slice(from..from + size));
@@ -36,9 +36,9 @@ pub fn bandwidth<const CALL: u32>(there: SymSlice<u32>, here: SymSlice<u32>, win
                 call::GET => shmem::get(Block, here, there, peer),
                 _ => shmem::get_nbi(Block, here, there, peer),
             }
-            at += len;
-            if at == end {
-                at = begin;
+            (at, window) = (at + len, window + 1);
+            if window == windows {
+                (at, window) = (begin, 0);
             }
         }
         shmem::quiet(Block);

@@ -84,9 +84,12 @@ fn in_passes<T: Pod, G: Tile>(tile: G, exchange: Exchange, dst: SymSlice<T>, src
 #[inline(always)]
 #[track_caller]
 pub(super) fn by_packets<T: Pod, G: Tile>(tile: G, exchange: Exchange, dst: SymSlice<T>, src: SymSlice<T>, root: u32) {
-    let copies = exchange.me == root && dst.offset() != src.offset();
     let (from, to) = (pieces_of(src), pieces_of(dst));
     let (count, size) = (pieces(from.bytes.into()), tile.size());
+    if exchange.idles(tile, count) {
+        return;
+    }
+    let copies = exchange.me == root && dst.offset() != src.offset();
     let mut i = tile.rank();
     if exchange.is_pair(tile, count) {
         if i < count {

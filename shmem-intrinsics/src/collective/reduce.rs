@@ -108,6 +108,9 @@ unsafe fn all_to_all<T: Pod, O: ReduceOp<T>, G: Tile>(
     to: &super::boxes::Pieces,
     count: u32,
 ) {
+    if exchange.idles(tile, count) {
+        return;
+    }
     let (mut i, size) = (tile.rank(), tile.size());
     if exchange.is_pair(tile, count) {
         if i < count {

@@ -60,6 +60,8 @@ impl Cluster {
 
 // SAFETY: barrier.cluster waits for every thread of the cluster that has not ended; its arrival releases and its wait acquires.
 unsafe impl Tile for Cluster {
+    const __BLOCKS: bool = true;
+
     #[inline(always)]
     #[track_caller]
     fn rank(self) -> u32 {
@@ -86,7 +88,8 @@ unsafe impl Tile for Cluster {
     #[track_caller]
     fn broadcast(self, value: u64) -> u64 {
         if self.leader() {
-            crate::shared::scratch().store(0, value);
+            // Behind that of the block's broadcasts, which may still be read.
+            crate::shared::scratch().store(1, value);
         }
         self.sync();
         let value = arch::cluster_scratch();

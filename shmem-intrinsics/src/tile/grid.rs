@@ -42,6 +42,8 @@ impl Grid {
 
 // SAFETY: each block syncs, its leader meets those of the other blocks by a release and an acquire, and the block syncs.
 unsafe impl Tile for Grid {
+    const __BLOCKS: bool = true;
+
     #[inline(always)]
     #[track_caller]
     fn rank(self) -> u32 {

@@ -33,7 +33,7 @@ fn tokens(pe: &Pe) -> anyhow::Result<()> {
             fp8: false,
             packets: Some(packets),
             blocks: Some(2),
-            threads: 32,
+            threads: 64,
         };
         moe::check(pe, config, moe::Routing::Some, 1)?;
     }
@@ -133,6 +133,7 @@ fn products(pe: &Pe) -> anyhow::Result<()> {
     pe.barrier_all()?;
     // Multiplying is what takes the simulator long.
     problem.gather(blocks)?;
+    problem.check_gathered(0, 1)?;
     problem.gather_matmul(blocks)?;
     pe.barrier_all()?;
     problem.check(0)

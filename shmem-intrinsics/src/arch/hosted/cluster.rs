@@ -33,7 +33,10 @@ pub(crate) fn sync_cluster() {
 /// The word for broadcasts of the cluster's first block.
 #[track_caller]
 pub(crate) fn cluster_scratch() -> u64 {
-    let at = current().machine.first_shared(super::SCRATCH, 8, Location::caller()) as u64;
+    let at = current()
+        .machine
+        .first_shared(super::SCRATCH, super::SCRATCH_BYTES, Location::caller()) as u64
+        + 8;
     // SAFETY: the first block has the word, and has not ended: it syncs with this lane later.
     unsafe { super::load(at, super::Space::Shared, super::Strength::Weak) }
 }

@@ -527,10 +527,11 @@ pub(crate) fn fault(kind: FaultKind, a: u64, b: u64, at: Option<At>) -> ! {
 }
 
 const SCRATCH: u64 = 0;
+const SCRATCH_BYTES: usize = 16;
 
 #[track_caller]
 pub(crate) fn scratch() -> u64 {
-    shared(SCRATCH, 8)
+    shared(SCRATCH, SCRATCH_BYTES)
 }
 
 #[track_caller]

@@ -64,7 +64,7 @@ pub(crate) fn sync_cluster() {
     }
 }
 
-/// The word for broadcasts of the cluster's first block.
+/// The cluster's word for broadcasts, the second of its first block.
 #[inline(always)]
 pub(crate) fn cluster_scratch() -> u64 {
     let value: u64;
@@ -74,7 +74,7 @@ pub(crate) fn cluster_scratch() -> u64 {
             "mapa.shared::cluster.u32 {at}, {own}, 0; // shmem-before-90 mov.u32 {at}, {own};",
             "ld.shared::cluster.u64 {v}, [{at}]; // shmem-before-90 ld.shared.u64 {v}, [{at}];",
             at = out(reg32) _,
-            own = in(reg32) scratch() as u32,
+            own = in(reg32) scratch() as u32 + 8,
             v = out(reg64) value,
             options(nostack),
         );

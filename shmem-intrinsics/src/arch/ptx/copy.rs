@@ -11,6 +11,7 @@
 //! the paths that they can take remain.
 
 use super::memory::{bits, load, store};
+use super::opaque::apart;
 use crate::Pod;
 use crate::arch::{Extent, Space, Span, Strength};
 use crate::tile::Tile;
@@ -22,6 +23,8 @@ const FLIGHT: usize = 8;
 const LONE_FLIGHT: u32 = 32;
 /// Elements of the edges that a member has in flight.
 const EDGE_FLIGHT: usize = 4;
+/// Edges are shorter than two lines.
+const EDGES: u32 = 32;
 /// A line's bytes.
 const LINE: u64 = 16;
 /// Threads of a warp.
@@ -55,14 +58,21 @@ pub(super) fn copy<G: Tile, const PUT: bool>(tile: G, peer: u64, here: Span, ext
     if !PUT && more && aligned && job.warps() > 1 && room(FLIGHT as u32) {
         return job.few(bytes as u32 / LINE as u32);
     }
-    if u64::from(job.rank) * u64::from(align) >= bytes {
+    // Who has no line has no piece of an edge either, unless it is among the first.
+    if u64::from(job.rank) >= (bytes / LINE).max(u64::from(EDGES / align)) {
         return;
+    }
+    if aligned && room(1) {
+        return job.single::<16>(bytes as u32 / LINE as u32);
     }
     if aligned && room(2) {
         return job.pair(bytes as u32 / LINE as u32);
     }
+    if G::__BLOCKS {
+        (job.peer, job.here, bytes) = (apart(job.peer), apart(job.here), apart(bytes));
+    }
     if !aligned {
-        let (head, body) = split(peer, bytes);
+        let (head, body) = split(job.peer, bytes);
         job.edges(align, head, body, bytes - body);
         (job.peer, job.here, bytes) = (peer + head, here.address + head, body);
         let askew = job.here & (LINE - 1);
@@ -194,12 +204,23 @@ impl<const PUT: bool> Job<PUT> {
             let some = (bytes - done).min(1 << 35);
             if ALIGN == 16 && G::__LONE && !PUT {
                 self.alone(peer, here, (some / LINE) as u32);
-            } else if ALIGN >= 4 {
+            } else if ALIGN == 16 || ALIGN >= 4 && !G::__BLOCKS {
                 self.flights::<ALIGN, FLIGHT>(peer, here, (some / LINE) as u32);
+            } else if ALIGN >= 4 {
+                self.flights::<ALIGN, 4>(peer, here, (some / LINE) as u32);
             } else {
                 self.flights::<ALIGN, 1>(peer, here, (some / LINE) as u32);
             }
             done += some;
+        }
+    }
+
+    /// A line for each member at most.
+    #[inline(always)]
+    fn single<const ALIGN: usize>(self, lines: u32) {
+        if self.rank < lines {
+            let (from, to) = self.ends(self.peer, self.here, self.rank);
+            self.store_line::<ALIGN>(to, self.load_line::<ALIGN>(from));
         }
     }
 
@@ -278,11 +299,7 @@ impl<const PUT: bool> Job<PUT> {
         let mut line = self.rank;
         // Short transfers, a line for each member at most: what they wait for is the arithmetic before the load.
         if lines <= self.size {
-            if line < lines {
-                let (from, to) = self.ends(peer, here, line);
-                self.store_line::<ALIGN>(to, self.load_line::<ALIGN>(from));
-            }
-            return;
+            return Self { peer, here, ..self }.single::<ALIGN>(lines);
         }
         // Below this, the member's next N lines are all inside.
         let whole = lines.saturating_sub((N as u32 - 1) * self.size);

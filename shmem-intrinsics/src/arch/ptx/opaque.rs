@@ -21,3 +21,13 @@ pub(crate) fn forward(address: u64, bytes: u64) -> u64 {
     };
     next
 }
+
+/// A number that nothing is computed of ahead of this place: a loop around a transfer would keep the arithmetic of ways that the transfer does not
+/// take in registers, and spill what it needs for the one that it takes.
+#[inline(always)]
+pub(crate) fn apart(number: u64) -> u64 {
+    let same: u64;
+    // SAFETY: a move.
+    unsafe { asm!("mov.b64 {s}, {n};", s = out(reg64) same, n = in(reg64) number, options(nomem, nostack)) };
+    same
+}
