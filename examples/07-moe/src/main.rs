@@ -44,13 +44,14 @@ fn compare(pe: &Pe) -> anyhow::Result<()> {
     } else {
         (45, 50, 1408, None, 512)
     };
-    let shape = Shape {
-        tokens,
-        top: 5,
-        experts,
-        hidden,
-    };
-    for fp8 in [false, true] {
+    // The second one's rows go in parts.
+    for (tokens, hidden) in [(tokens, hidden), (2, 1024)] {
+        let shape = Shape {
+            tokens,
+            top: 5,
+            experts,
+            hidden,
+        };
         for (routing, packets) in [
             (Routing::Any, None),
             (Routing::Some, Some(true)),
@@ -58,18 +59,16 @@ fn compare(pe: &Pe) -> anyhow::Result<()> {
             (Routing::Same, Some(true)),
             (Routing::Same, Some(false)),
         ] {
-            check(
-                pe,
-                Config {
+            for fp8 in [false, true] {
+                let config = Config {
                     shape,
                     fp8,
                     packets,
                     blocks,
                     threads,
-                },
-                routing,
-                7,
-            )?;
+                };
+                check(pe, config, routing, 7)?;
+            }
         }
     }
     println!(

@@ -41,6 +41,13 @@ fn any_experts_in_fp8() {
     on_worlds(Routing::Some, true, &[(4, 3, 5, 128), (2, 5, 12, 640)]);
 }
 
+/// Rows in parts, of which four and two blocks have one each.
+#[test]
+fn rows_in_parts() {
+    on_worlds(Routing::Some, false, &[(2, 3, 6, 32), (3, 2, 5, 16)]);
+    on_worlds(Routing::Some, true, &[(1, 2, 4, 1024)]);
+}
+
 #[test]
 fn the_same_experts_for_all() {
     on_worlds(Routing::Same, false, &[(6, 3, 9, 16), (2, 32, 32, 8)]);
