@@ -35,7 +35,9 @@ impl Config {
 
     /// Dynamic shared memory of what combines.
     pub fn combine_bytes(self, n: u32) -> u32 {
-        self.shape.part(self.parts(n)).sums() * 32
+        // Packets come to shared memory too.
+        let rows = 1 + u32::from(self.packets(n));
+        rows * self.shape.part(self.parts(n)).sums() * 16
     }
 
     /// Whether rows go in packets.
