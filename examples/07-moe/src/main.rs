@@ -1,5 +1,6 @@
 //! `cargo xtask run moe`: dispatches tokens to experts that multiply, combines, and compares with the CPU. With `--bench` it measures.
 
+use anyhow::Context;
 use clap::Parser;
 use moe::{Batch, Config, Moe, Routing, Set, Shape, check};
 use shmem_host::{Pe, World};
@@ -67,7 +68,7 @@ fn compare(pe: &Pe) -> anyhow::Result<()> {
                     blocks,
                     threads,
                 };
-                check(pe, config, routing, 7)?;
+                check(pe, config, routing, 7).with_context(|| format!("{config:?}, {routing:?}"))?;
             }
         }
     }
