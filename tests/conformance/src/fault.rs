@@ -80,8 +80,10 @@ mod host {
     use super::*;
     use anyhow::{bail, ensure};
     use shmem::fault::FaultKind;
-    use shmem_host::{Error, Pe, World, collective_launch};
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use shmem_host::{Error, Pe, World, collective_launch, launch};
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+    use std::thread;
+    use std::time::{Duration, Instant};
 
     /// A way to go wrong, and what the record must say.
     pub struct Fault {
@@ -172,6 +174,40 @@ mod host {
         },
     ];
 
+    /// The last PE fails, and its host looks away: what came from it may be anything, so that the other PEs of its process are told all the same,
+    /// wherever they wait for a stream.
+    ///
+    /// # Errors
+    /// Nobody is told.
+    pub fn run_unnoticed(world: World) -> anyhow::Result<()> {
+        const PATIENCE: Duration = Duration::from_secs(20);
+        let (last, told) = (world.n() - 1, AtomicU32::new(0));
+        let here = AtomicU32::new(0);
+        let result = world.run(|pe: Pe| -> Result<(), Error> {
+            let (data, never) = (pe.alloc::<u32>(LEN as usize)?, pe.signals(1)?);
+            here.fetch_add(1, Ordering::Relaxed);
+            pe.barrier_all()?;
+            let start = Instant::now();
+            if pe.id() == last {
+                launch!(pe, go_wrong<<<1, 64>>>(&data, &never, 0))?;
+                while told.load(Ordering::Relaxed) + 1 < here.load(Ordering::Relaxed) && start.elapsed() < PATIENCE {
+                    thread::sleep(Duration::from_millis(1));
+                }
+            }
+            let mut ended = Ok(());
+            while ended.is_ok() && start.elapsed() < PATIENCE {
+                ended = pe.stream().synchronize();
+            }
+            told.fetch_add(1, Ordering::Relaxed);
+            match ended {
+                Err(Error::PeerFailed { .. } | Error::Device(_)) => ended,
+                other => panic!("PE {} of {}: {other:?}", pe.id(), pe.n()),
+            }
+        });
+        ensure!(result.is_err(), "the world ended without an error");
+        Ok(())
+    }
+
     impl Fault {
         /// Runs it in a world of its own, which fails.
         pub fn run(&self, world: World) -> anyhow::Result<()> {
@@ -238,4 +274,4 @@ mod host {
     }
 }
 #[cfg(not(target_arch = "nvptx64"))]
-pub use host::{FAULTS, Fault};
+pub use host::{FAULTS, Fault, run_unnoticed};

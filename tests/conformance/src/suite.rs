@@ -156,7 +156,7 @@ pub fn run_named(world: impl Fn() -> anyhow::Result<World>, log: bool, names: &[
     let cases: Vec<_> = cases().into_iter().filter(|case| is_meant(case.name)).collect();
     let planted = || crate::fault::FAULTS.iter().filter(|fault| is_meant(fault.name));
     ensure!(
-        !cases.is_empty() || planted().next().is_some(),
+        !cases.is_empty() || planted().next().is_some() || is_meant(UNNOTICED),
         "no case has one of {names:?} in its name: without arguments it prints all of them"
     );
     let passed = AtomicUsize::new(0);
@@ -187,8 +187,17 @@ pub fn run_named(world: impl Fn() -> anyhow::Result<World>, log: bool, names: &[
             println!("ok fault {}", fault.name);
         }
     }
+    if is_meant(UNNOTICED) {
+        crate::fault::run_unnoticed(world()?).context(UNNOTICED)?;
+        passed.fetch_add(1, Ordering::Relaxed);
+        if log {
+            println!("ok {UNNOTICED}");
+        }
+    }
     Ok(passed.into_inner())
 }
+
+const UNNOTICED: &str = "a fault that the PE's host does not look at";
 
 static LITTLE: AtomicBool = AtomicBool::new(false);
 

@@ -59,6 +59,15 @@ struct Function {
 }
 
 impl CudaDevice {
+    /// What another PE of this process failed with.
+    fn peer_failure(&self) -> Option<Error> {
+        let culprit = self.cuda.culprit()?;
+        Some(Error::PeerFailed {
+            pe: culprit.pe,
+            cause: culprit.to_string(),
+        })
+    }
+
     pub(super) fn open(cuda: Arc<Cuda>, pe: u32) -> Result<Self, CudaError> {
         cuda.gpu(pe).make_current()?;
         let mut device = Self {
@@ -312,7 +321,8 @@ impl Device for CudaDevice {
         match (self.failure(), self.cuda.page(self.pe).fault()) {
             (Some(error), _) => Err(Halt::Error(error)),
             (None, Some(_)) => Err(Halt::WorldFailed),
-            (None, None) => Ok(()),
+            // What came from a PE that has failed may be anything: its later kernels ran on what the failed one left.
+            (None, None) => self.peer_failure().map_or(Ok(()), |error| Err(Halt::Error(error))),
         }
     }
 
@@ -479,11 +489,7 @@ impl Device for CudaDevice {
             return Some(Error::Device(Box::new(own)));
         }
         // It only followed. Where no other PE's kernel failed of itself, a host thread did, or another process.
-        let culprit = self.cuda.culprit()?;
-        Some(Error::PeerFailed {
-            pe: culprit.pe,
-            cause: culprit.to_string(),
-        })
+        self.peer_failure()
     }
 
     fn close(&self, drained: bool) {
