@@ -30,7 +30,7 @@ pub(crate) fn sync_cluster() {
     current().machine.sync(Group::Cluster, Location::caller());
 }
 
-/// The word for broadcasts of the cluster's first block.
+/// The cluster's word for broadcasts, the second of its first block.
 #[track_caller]
 pub(crate) fn cluster_scratch() -> u64 {
     let at = current()
