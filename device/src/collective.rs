@@ -7,13 +7,13 @@ use shmem::collective::by_blocks::{self, Named, Plan};
 use shmem::prelude::*;
 
 /// broadcast, fcollect, alltoall.
-#[kernel(max_block = 512)]
+#[kernel(programmatic, max_block = 512)]
 pub fn moves(team: Team, dst: SymSlice<u8>, src: SymSlice<u8>, plan: Plan) {
     by_blocks::moves(team, dst, src, plan);
 }
 
 /// alltoallv.
-#[kernel(max_block = 512)]
+#[kernel(programmatic, max_block = 512)]
 pub fn moves_parts(
     team: Team,
     dst: SymSlice<u8>,
@@ -27,7 +27,7 @@ pub fn moves_parts(
 }
 
 /// reduce, `reduce_to`, `reduce_scatter`.
-#[kernel(max_block = 512, for<u8>, for<u16>, for<u32>, for<u64>, for<f16>, for<bf16>, for<f32>, for<f64>)]
+#[kernel(programmatic, max_block = 512, for<u8>, for<u16>, for<u32>, for<u64>, for<f16>, for<bf16>, for<f32>, for<f64>)]
 pub fn reduces<T: Named>(team: Team, dst: SymSlice<T>, src: SymSlice<T>, plan: Plan) {
     by_blocks::reduces(team, dst, src, plan);
 }

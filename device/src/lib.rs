@@ -7,21 +7,21 @@ pub mod signal;
 use shmem::prelude::*;
 
 /// A barrier of all PEs in stream order: one warp, slot 0.
-#[kernel(collective, block = 32)]
+#[kernel(collective, programmatic, block = 32)]
 pub fn barrier_all(all: Collective) {
     shmem::order::__complete(Warp);
     all.barrier(Warp, shmem::world());
 }
 
 /// A barrier of a team in stream order: one warp, slot 0. Only the members launch it.
-#[kernel(block = 32)]
+#[kernel(programmatic, block = 32)]
 pub fn team_barrier(team: Team) {
     shmem::order::__complete(Warp);
     alone().barrier(Warp, team);
 }
 
 /// Likewise a sync.
-#[kernel(block = 32)]
+#[kernel(programmatic, block = 32)]
 pub fn team_sync(team: Team) {
     alone().sync(Warp, team);
 }

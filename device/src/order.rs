@@ -9,7 +9,7 @@ pub fn quiet() {
 }
 
 /// All PEs meet, in stream order: one warp, slot 0.
-#[kernel(collective, block = 32)]
+#[kernel(collective, programmatic, block = 32)]
 pub fn sync_all(all: Collective) {
     all.sync(Warp, shmem::world());
 }

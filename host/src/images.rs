@@ -181,6 +181,11 @@ impl Header {
         if self.arch >= 90 { 8 } else { 1 }
     }
 
+    /// Whether programmatic kernels wait for the one ahead of them.
+    pub(crate) fn programmatic(&self) -> bool {
+        self.arch >= 90
+    }
+
     /// Refuses PTX that has no way to PEs that only a network adapter reaches.
     pub(crate) fn check_network(&self, kernel: &str, package: &str) -> Result<(), ImageError> {
         if self.network {

@@ -346,10 +346,9 @@ impl Stream {
         call.reduces::<O>(call.src.len(), root)
     }
 
-    /// A block waits for one of another PE, so that several must all be resident.
+    /// A block waits for one of another PE, so that all must be resident.
     fn config(&self, choice: Choice) -> LaunchConfig<'_> {
-        let config = LaunchConfig::new(choice.blocks, choice.threads).stream(self);
-        if choice.blocks > 1 { config.resident() } else { config }
+        LaunchConfig::new(choice.blocks, choice.threads).stream(self).resident()
     }
 }
 

@@ -14,6 +14,7 @@ pub(crate) enum Bounds {
 
 pub(crate) struct Options {
     pub(crate) collective: bool,
+    pub(crate) programmatic: bool,
     pub(crate) bounds: Bounds,
     /// The arguments of each instance of a generic kernel.
     pub(crate) instances: Vec<Punctuated<GenericArgument, Token![,]>>,
@@ -23,6 +24,7 @@ impl Parse for Options {
     fn parse(input: ParseStream) -> syn::Result<Self> {
         let mut options = Self {
             collective: false,
+            programmatic: false,
             bounds: Bounds::Any,
             instances: vec![],
         };
@@ -33,6 +35,7 @@ impl Parse for Options {
                 let name: Ident = input.parse()?;
                 match name.to_string().as_str() {
                     "collective" => options.collective = true,
+                    "programmatic" => options.programmatic = true,
                     "block" | "max_block" if !matches!(options.bounds, Bounds::Any) => {
                         return Err(syn::Error::new(
                             name.span(),
@@ -51,7 +54,7 @@ impl Parse for Options {
                     _ => {
                         return Err(syn::Error::new(
                             name.span(),
-                            "expected `collective`, `block = N`, `max_block = N` or `for<..>`",
+                            "expected `collective`, `programmatic`, `block = N`, `max_block = N` or `for<..>`",
                         ));
                     }
                 }

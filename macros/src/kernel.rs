@@ -253,11 +253,13 @@ impl<'a> Kernel<'a> {
                 mod #module { ::core::arch::global_asm!(#comment); }
             }
         });
+        let follow = self.options.programmatic.then(|| quote!(::shmem::__follow();));
         quote! {
             #bounds
             #[cfg(target_arch = "nvptx64")]
             #[unsafe(export_name = #symbol)]
             unsafe extern "ptx-kernel" fn #entry(#(#values: <#name #arguments as __Signature>::#types,)* #slot) {
+                #follow
                 let _span = ::shmem::__kernel_begins(#text);
                 #name #turbofish (#token #(#values),*)
             }
@@ -276,7 +278,11 @@ impl<'a> Kernel<'a> {
         let (values, types) = (numbered("__a", n), numbered("A", n));
         let index: Vec<_> = (0..n).map(syn::Index::from).collect();
         let (token, slot) = (self.token(), self.slot().unwrap_or_else(|| quote!(_slot: u32)));
-        let collective = self.options.collective;
+        let Options {
+            collective,
+            programmatic,
+            ..
+        } = *self.options;
         let bounds = match self.options.bounds {
             Bounds::Any => quote!(::shmem::BlockBounds::Any),
             Bounds::AtMost(n) => quote!(::shmem::BlockBounds::AtMost(#n)),
@@ -303,6 +309,7 @@ impl<'a> Kernel<'a> {
                 const NAME: &'static str = #text;
                 const SYMBOL: &'static str = #symbol;
                 const COLLECTIVE: bool = #collective;
+                const PROGRAMMATIC: bool = #programmatic;
                 const BOUNDS: ::shmem::BlockBounds = #bounds;
                 const PLACE: (&'static str, u32) = (file!(), line!());
                 fn images() -> &'static ::shmem::Images { &IMAGES }

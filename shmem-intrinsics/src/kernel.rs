@@ -59,6 +59,14 @@ pub fn __kernel_begins(_name: &'static str) -> __Running {
     )
 }
 
+/// What a thread of a programmatic kernel does first.
+#[cfg(target_arch = "nvptx64")]
+#[doc(hidden)]
+#[inline(always)]
+pub fn __follow() {
+    crate::arch::follow();
+}
+
 #[cfg(not(target_arch = "nvptx64"))]
 pub use host::*;
 
@@ -149,6 +157,8 @@ mod host {
         const SYMBOL: &'static str;
         /// Needs every PE to launch it together, with a grid that is resident at once.
         const COLLECTIVE: bool;
+        /// Begins with a wait for the kernel ahead of it, so that its blocks may be placed before that has ended.
+        const PROGRAMMATIC: bool;
         /// Block sizes it accepts.
         const BOUNDS: BlockBounds;
         /// Where it was written.

@@ -21,7 +21,7 @@ pub const fn next(epoch: u32) -> u32 {
 ///
 /// A box is used again two epochs later. It has been read by then: this PE has received the epoch between, and its sender's
 /// block sent that after it had received the one in question.
-#[kernel(max_block = 704)]
+#[kernel(programmatic, max_block = 704)]
 pub fn by_packets(a: Norm, boxes: SymSlice<Packet<[u32; 3]>>, epochs: Global<u32>) {
     let (me, n) = (a.team.my_pe(), a.team.n_pes());
     let mut t = Block.id();

@@ -7,7 +7,7 @@ use shmem::vector::{Bf16x8, F32x4, U32x2};
 /// Sends the sums of the experts' results `y`, weighted, to the tokens' PEs, one of each token, and adds up what comes for this PE's tokens, and
 /// what its own experts made of them, in `z`. `y` is laid out as [`Packed::rows`], but in bf16. Halves, packets and puts as in
 /// [`dispatch`](crate::dispatch()); the second half reads `y` too. Dynamic shared memory: [`Config::combine_bytes`](crate::Config::combine_bytes).
-#[kernel(collective, max_block = 1024, for<false>, for<true>)]
+#[kernel(collective, programmatic, max_block = 1024, for<false>, for<true>)]
 pub fn combine<const PACKETS: bool>(
     _all: Collective,
     halves: u32,

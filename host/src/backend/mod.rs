@@ -311,6 +311,7 @@ pub(crate) struct KernelInfo {
     pub(crate) symbol: &'static str,
     pub(crate) place: (&'static str, u32),
     pub(crate) collective: bool,
+    pub(crate) programmatic: bool,
     pub(crate) bounds: BlockBounds,
     pub(crate) images: fn() -> &'static Images,
 }
@@ -322,6 +323,7 @@ impl KernelInfo {
             symbol: K::SYMBOL,
             place: K::PLACE,
             collective: K::COLLECTIVE,
+            programmatic: K::PROGRAMMATIC,
             bounds: K::BOUNDS,
             images: K::images,
         }
@@ -340,6 +342,8 @@ pub(crate) struct Loaded {
     pub(crate) tile: u32,
     /// Blocks that a cluster may have: 1 where device or image have no clusters.
     pub(crate) cluster: u32,
+    /// Its image waits for the kernel ahead, where the kernel asks for that.
+    pub(crate) programmatic: bool,
 }
 
 /// What decides how many blocks are resident at once.
@@ -366,6 +370,8 @@ pub(crate) struct Launch<'a> {
     pub(crate) collective: bool,
     /// All blocks resident at once, as those of a collective launch are.
     pub(crate) cooperative: bool,
+    /// Blocks may be placed before the kernel ahead has ended.
+    pub(crate) programmatic: bool,
     /// Where each argument lies.
     pub(crate) params: &'a mut [*mut c_void],
     /// What the simulator runs: the kernel, and how to make a lane of it. Hand-made PTX has none.

@@ -34,7 +34,13 @@ pub(crate) struct Ready {
     resident: RefCell<Vec<(Shape, u32)>>,
     /// The last launch that passed its checks: most are like the one before.
     passed: Cell<Option<Passed>>,
+    /// That launch's blocks may be placed before the kernel ahead has ended.
+    programmatic: Cell<bool>,
 }
+
+/// A programmatic launch needs room for so many times its blocks: a stream holds those of two kernels then, and so does another one
+/// beside it, where kernels of both wait for other PEs.
+const PLACES: u64 = 4;
 
 /// What the checks of a launch depend on, beside the kernel.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -54,6 +60,7 @@ impl Ready {
             loaded,
             resident: RefCell::new(vec![]),
             passed: Cell::new(None),
+            programmatic: Cell::new(false),
         }
     }
 }
@@ -129,6 +136,11 @@ impl Session {
         check_kernel(info, config)?;
         let ready = self.ready::<K>()?;
         self.check_resources(info.name, &ready, threads, config)?;
+        ready.programmatic.set(
+            info.programmatic
+                && ready.loaded.programmatic
+                && config.grid.count() * PLACES <= self.resident(&ready, config.resources(threads))?.into(),
+        );
         ready.passed.set(Some(this));
         Ok(ready)
     }
@@ -163,7 +175,8 @@ impl Session {
             shared_bytes: config.shared_bytes,
             cluster: config.cluster,
             collective: config.collective,
-            cooperative: config.collective || config.resident,
+            cooperative: config.cooperative(),
+            programmatic: false,
             params: &mut params,
             hosted: Some((info, &lane)),
         };
@@ -191,7 +204,8 @@ impl Session {
             shared_bytes: config.shared_bytes,
             cluster: config.cluster,
             collective: config.collective,
-            cooperative: config.collective || config.resident,
+            cooperative: config.cooperative(),
+            programmatic: ready.programmatic.get(),
             params,
             hosted,
         };

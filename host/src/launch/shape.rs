@@ -175,6 +175,11 @@ impl<'a> LaunchConfig<'a> {
         self
     }
 
+    /// The device has to see that all blocks are resident at once: one block, or one cluster, is so by itself.
+    pub(super) fn cooperative(&self) -> bool {
+        (self.collective || self.resident) && self.grid.count() > self.cluster.into()
+    }
+
     /// Makes it a collective launch: every PE launches, and all blocks are resident at once.
     pub const fn collective(mut self) -> Self {
         self.collective = true;

@@ -10,13 +10,26 @@ pub fn meet_and_count(all: Collective, x: Global<u64>) {
     }
 }
 
+/// Each element is that of the next block one step before, plus 1. What a multiprocessor has read may be in its cache still when
+/// another one, or another PE, has written it again.
+#[kernel(programmatic, block = 64)]
+pub fn pass_on(dst: SymSlice<u32>, src: SymSlice<u32>, to: u32) {
+    let i = Block.id() * 64 + thread::index() as u32;
+    let x = src.load((i + 64) % (64 * thread::grid_size()));
+    if to == shmem::my_pe() {
+        dst.store(i, x + 1);
+    } else {
+        shmem::p(dst.at(i), x + 1, to);
+    }
+}
+
 #[cfg(not(target_arch = "nvptx64"))]
 mod host {
     use super::*;
     use crate::suite::{Case, few, full_or_little, noise};
     use anyhow::ensure;
     use shmem::bytemuck;
-    use shmem_host::{LaunchConfig, Pe, Stream, collective_launch};
+    use shmem_host::{LaunchConfig, Pe, Stream, collective_launch, launch};
 
     pub const CASES: &[Case] = &[
         Case {
@@ -50,6 +63,10 @@ mod host {
         Case {
             name: "a pipeline over two streams",
             run: two_streams,
+        },
+        Case {
+            name: "kernels that are placed before the one ahead has ended",
+            run: programmatic,
         },
     ];
 
@@ -231,6 +248,46 @@ mod host {
         let got = word[1].read(0)?;
         ensure!(got == (u64::from(pe.id()) + n - 1) % n, "{got}");
         pe.barrier_all()?;
+        Ok(())
+    }
+
+    /// On a stream and from a graph: some steps stay on this PE, which orders them by the stream alone.
+    fn programmatic(pe: &Pe) -> anyhow::Result<()> {
+        let (blocks, steps) = (full_or_little(16, 3), full_or_little(96, 12));
+        let len = 64 * blocks;
+        let buffers = [pe.alloc::<u32>(len)?, pe.alloc::<u32>(len)?];
+        let (me, n, stream) = (pe.id(), pe.n(), pe.stream());
+        let calls = || -> anyhow::Result<()> {
+            for step in 0..steps {
+                let (dst, src) = (&buffers[(step + 1) % 2], &buffers[step % 2]);
+                let to = if step % 3 == 2 { (me + 1) % n } else { me };
+                // A barrier before, so that nobody passes on what another one is still reading.
+                if step % 3 == 2 {
+                    stream.barrier_all()?;
+                }
+                launch!(pe, pass_on<<<blocks as u32, 64, 0, stream>>>(dst, src, to))?;
+                if step % 3 == 2 {
+                    stream.barrier_all()?;
+                }
+            }
+            Ok(())
+        };
+        let graph = stream.capture(calls)?;
+        let first = |pe: u32| (0..len as u32).map(move |i| pe * 1_000_000 + i);
+        buffers[0].write(&first(me).collect::<Vec<_>>())?;
+        pe.barrier_all()?;
+        for round in 1..=3 {
+            if round == 1 {
+                calls()?
+            } else {
+                graph.launch(stream)?
+            }
+            let from = first((me + n - (round * steps / 3) as u32 % n) % n).collect::<Vec<_>>();
+            let moved = |i: usize| from[(i + 64 * round * steps) % len] + (round * steps) as u32;
+            let (got, expected) = (buffers[0].to_vec()?, (0..len).map(moved).collect::<Vec<_>>());
+            ensure!(got == expected, "round {round}");
+            pe.barrier_all()?;
+        }
         Ok(())
     }
 

@@ -11,12 +11,15 @@
 //! | `FAKE_CUDA_APART` | devices do not reach each other |
 //! | `FAKE_CUDA_ONE` | one device rather than two |
 //! | `FAKE_CUDA_BUSY` | what is launched never ends |
+//! | `FAKE_CUDA_RESIDENT` | blocks that a multiprocessor has room for; 2 if not given |
+//! | `FAKE_CUDA_COUNT` | programmatic launches are reported, as if they were left |
 
 mod copies;
 mod memory;
 mod objects;
 
 use copies::{Copies, Copy};
+use cudarc::driver::sys::{CUlaunchAttributeID, CUlaunchConfig};
 use memory::Memory;
 use objects::Objects;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
@@ -265,11 +268,20 @@ driver! {
     fn cuFuncGetAttribute(value: *mut c_int, attribute: c_uint, function: usize) |s| { *value = if attribute == 0 { 1024 } else { 0 }; Ok(()) }
     fn cuFuncSetAttribute(function: usize, attribute: c_uint, value: c_int) |s| { Ok(()) }
     fn cuFuncLoad(function: usize) |s| { Ok(()) }
-    fn cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks: *mut c_int, function: usize, threads: c_int, shared: usize) |s| { *blocks = 2; Ok(()) }
+    fn cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks: *mut c_int, function: usize, threads: c_int, shared: usize) |s| { *blocks = number("FAKE_CUDA_RESIDENT").unwrap_or(2) as c_int; Ok(()) }
     fn cuOccupancyMaxActiveClusters(clusters: *mut c_int, function: usize, config: *const c_void) |s| { *clusters = 2; Ok(()) }
     fn cuLaunchKernel(function: usize, gx: c_uint, gy: c_uint, gz: c_uint, bx: c_uint, by: c_uint, bz: c_uint, shared: c_uint, stream: usize, params: *mut c_void, extra: *mut c_void) |s| { launched(s, stream); Ok(()) }
     fn cuLaunchCooperativeKernel(function: usize, gx: c_uint, gy: c_uint, gz: c_uint, bx: c_uint, by: c_uint, bz: c_uint, shared: c_uint, stream: usize, params: *mut c_void) |s| { launched(s, stream); Ok(()) }
-    fn cuLaunchKernelEx(config: *const c_void, function: usize, params: *mut c_void, extra: *mut c_void) |s| { Ok(()) }
+    fn cuLaunchKernelEx(config: *const CUlaunchConfig, function: usize, params: *mut c_void, extra: *mut c_void) |s| {
+        let config = &*config;
+        let attributes = std::slice::from_raw_parts(config.attrs, config.numAttrs as usize);
+        let programmatic = CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+        if is_set("FAKE_CUDA_COUNT") && attributes.iter().any(|attribute| attribute.id == programmatic) {
+            s.objects.count("programmatic launches", 1);
+        }
+        launched(s, config.hStream as usize);
+        Ok(())
+    }
     fn cuStreamQuery(stream: usize) |s| { if s.busy.contains(&stream) { Err(NOT_READY) } else { Ok(()) } }
     fn cuEventQuery(event: usize) |s| { Ok(()) }
 }

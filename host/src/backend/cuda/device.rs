@@ -4,7 +4,7 @@ use super::driver::{Address, Driver, input, out};
 use super::error::CudaError;
 use super::graph::Graphs;
 use super::poll::{poll, settle};
-use super::{Cuda, Gpu, Module, cluster, module};
+use super::{Cuda, Gpu, Module, attributes, module};
 use crate::backend::{Device, FunctionId, GraphId, Halt, KernelInfo, Launch, Limits, Loaded, Marker, ModuleId};
 use crate::backend::{Place, Shape, Stopwatch, StreamId, Watch};
 use crate::fault::DeviceFault;
@@ -111,7 +111,8 @@ impl CudaDevice {
         unsafe { self.driver().stream_is_idle(self.service) }
     }
 
-    fn add(&self, raw: CUfunction, tile: u32, cluster: u32) -> Result<Loaded, Error> {
+    /// `symbol`, a kernel of the module, which the function is.
+    fn add(&self, raw: CUfunction, module: &Module, symbol: &str) -> Result<Loaded, Error> {
         let get = |attribute| {
             let mut value = 0;
             // SAFETY: the function's module lives as long as the World.
@@ -128,8 +129,9 @@ impl CudaDevice {
             function: FunctionId(functions.len() - 1),
             threads,
             shared_bytes,
-            tile,
-            cluster,
+            tile: module.tile(symbol),
+            cluster: module.cluster(),
+            programmatic: module.programmatic(),
         })
     }
 
@@ -358,7 +360,7 @@ impl Device for CudaDevice {
         let function = module.function(self.gpu(), kernel.symbol)?;
         let (name, symbol) = (kernel.name.to_owned(), kernel.symbol.to_owned());
         let function = function.ok_or(ImageError::NotInImage { kernel: name, symbol })?;
-        self.add(function, module.tile(kernel.symbol), module.cluster())
+        self.add(function, module, kernel.symbol)
     }
 
     fn load_ptx(&self, ptx: &str) -> Result<ModuleId, Error> {
@@ -395,7 +397,7 @@ impl Device for CudaDevice {
             kernel: symbol.to_owned(),
             symbol: symbol.to_owned(),
         };
-        self.add(function.ok_or_else(missing)?, module.tile(symbol), module.cluster())
+        self.add(function.ok_or_else(missing)?, module, symbol)
     }
 
     fn resident(&self, function: FunctionId, shape: Shape) -> Result<u32, Error> {
@@ -408,7 +410,7 @@ impl Device for CudaDevice {
         let sharers = self.cuda.sharers(self.pe).count() as u32;
         if cluster > 1 {
             // SAFETY: the function's module lives as long as the World, and its context is current.
-            let clusters = unsafe { cluster::resident(self.driver(), function, shape) }?;
+            let clusters = unsafe { attributes::resident(self.driver(), function, shape) }?;
             return Ok(clusters / sharers * cluster);
         }
         let (mut blocks, bytes) = (0, shared_bytes as usize);
@@ -427,8 +429,8 @@ impl Device for CudaDevice {
         // SAFETY: typed launches give one address for each parameter of the entry, and values that live until the call has
         // copied them; for untyped ones, their caller says so. The shape has been checked.
         unsafe {
-            if launch.cluster > 1 {
-                cluster::launch(driver, function, stream, &launch)?;
+            if launch.cluster > 1 || launch.programmatic {
+                attributes::launch(driver, function, stream, &launch)?;
             } else if launch.cooperative {
                 driver.cuLaunchCooperativeKernel(function, gx, gy, gz, bx, by, bz, shared, stream, params)?;
             } else {

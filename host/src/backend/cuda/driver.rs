@@ -163,6 +163,14 @@ unsafe fn function<F: Copy>(name: &'static str, symbol: &'static str) -> Result<
 }
 
 impl Driver {
+    /// CUDA version of the driver.
+    pub(super) fn version(&self) -> Result<(u32, u32), CudaError> {
+        let mut version = 0;
+        // SAFETY: the driver is there.
+        unsafe { self.cuDriverGetVersion(out(&mut version)) }?;
+        Ok((version as u32 / 1000, version as u32 % 1000 / 10))
+    }
+
     /// The driver of this process, initialised.
     pub(super) fn find() -> Result<&'static Self, CudaError> {
         static DRIVER: OnceLock<Result<Driver, CudaError>> = OnceLock::new();

@@ -28,6 +28,8 @@ pub(super) struct Gpu {
     pub(super) shareable: bool,
     /// A NIC can reach memory that is mapped by the virtual memory calls.
     pub(super) rdma: bool,
+    /// The driver takes programmatic launches, in graphs too.
+    pub(super) programmatic: bool,
     context: CUcontext,
     /// For writes that must not stand behind a kernel: the abort word, a module's state.
     pub(super) control: CUstream,
@@ -125,6 +127,7 @@ impl Gpu {
         let multiprocessors = get(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
         let shareable = get(Attribute::CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED)? != 0;
         let rdma = get(Attribute::CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED)? != 0;
+        let programmatic = driver.version()? >= (12, 3);
         let mut context = ptr::null_mut();
         // SAFETY: the device exists; `drop` releases the context.
         unsafe { driver.cuDevicePrimaryCtxRetain(out(&mut context), device) }?;
@@ -139,6 +142,7 @@ impl Gpu {
             limits,
             shareable,
             rdma,
+            programmatic,
             context,
             control: ptr::null_mut(),
         };

@@ -16,7 +16,7 @@
 //! | `timeline` | what kernels recorded of their calls |
 //! | `poll` | waits that can be ended |
 
-mod cluster;
+mod attributes;
 mod device;
 mod devices;
 mod driver;
@@ -104,10 +104,7 @@ impl Devices {
 
     /// CUDA version of the driver, where there is one.
     pub(crate) fn driver_version() -> Option<(u32, u32)> {
-        let (driver, mut version) = (Driver::find().ok()?, 0);
-        // SAFETY: the driver is there.
-        unsafe { driver.cuDriverGetVersion(driver::out(&mut version)) }.ok()?;
-        Some((version as u32 / 1000, version as u32 % 1000 / 10))
+        Driver::find().ok()?.version().ok()
     }
 }
 

@@ -26,6 +26,7 @@ pub(super) struct Module {
     tiles: HashMap<String, u32>,
     /// Blocks that a cluster may have.
     cluster: u32,
+    programmatic: bool,
 }
 
 // SAFETY: a module may be used from any thread.
@@ -43,6 +44,7 @@ impl Module {
         state: &DeviceState,
         timeline: Option<&Timeline>,
     ) -> Result<Self, Error> {
+        let header = Header::read(ptx)?;
         let module = Self {
             // A driver that is older than the assembler may refuse what that made.
             raw: match assembled.map(|cubin| load(gpu, cubin)) {
@@ -50,7 +52,8 @@ impl Module {
                 Some(Err(_)) | None => compile(gpu, pe, ptx)?,
             },
             tiles: images::tiles(ptx),
-            cluster: Header::read(ptx)?.largest_cluster(),
+            cluster: header.largest_cluster(),
+            programmatic: gpu.programmatic && header.programmatic(),
         };
         let prepared = module.prepare(gpu, ptx, state).and_then(|()| match timeline {
             Some(timeline) => module.write_ring(gpu, pe, timeline),
@@ -156,6 +159,11 @@ impl Module {
 
     pub(super) fn cluster(&self) -> u32 {
         self.cluster
+    }
+
+    /// Its programmatic kernels may be launched so.
+    pub(super) fn programmatic(&self) -> bool {
+        self.programmatic
     }
 
     /// Frees it. No kernel of it runs, and its device's context is current.

@@ -19,6 +19,7 @@
 //! | `mbarrier` | `mbarrier` |
 //! | `computed` | put of computed elements |
 //! | `hint` | accesses with a cache hint |
+//! | `programmatic` | programmatic dependent launch |
 //! | `print` | `vprintf` |
 //! | `timeline` | records of calls, where the build asks for them |
 //! | `reduce` | matches and reductions of lanes |
@@ -60,6 +61,7 @@ mod opaque;
 mod packet;
 mod pick;
 mod print;
+mod programmatic;
 mod reduce;
 mod registers;
 mod time;
@@ -86,6 +88,7 @@ pub(crate) use opaque::*;
 pub(crate) use packet::*;
 pub(crate) use pick::pick;
 pub(crate) use print::print;
+pub(crate) use programmatic::follow;
 pub(crate) use reduce::*;
 pub(crate) use registers::*;
 pub(crate) use time::*;

@@ -2,6 +2,7 @@
 
 use anyhow::{Result, ensure};
 use cudarc::driver::sys;
+use shmem::collective::Sum;
 use shmem_host::{Buf, Error, HeapError, LaunchError, Pe, Pinned, RegisterError, UserMemory, World};
 use std::mem::MaybeUninit;
 
@@ -11,6 +12,7 @@ fn main() -> Result<()> {
         Some("register") => register,
         Some("copies") => |pe| transfers(pe, true),
         Some("kernels") => |pe| transfers(pe, false),
+        Some("launches") => launches,
         Some("barrier") => |pe| Ok(pe.barrier_all()?),
         _ => work,
     };
@@ -52,6 +54,20 @@ fn work(pe: &Pe) -> Result<()> {
     pe.alloc::<u32>(1)?.write(&[7])?;
     pe.barrier_all()?;
     Ok(())
+}
+
+/// A barrier, a sum by one block and one by many; the former two again in a graph.
+fn launches(pe: &Pe) -> Result<()> {
+    let (dst, src, stream) = (pe.alloc::<f32>(4 << 20)?, pe.alloc::<f32>(4 << 20)?, pe.stream());
+    let world = pe.world();
+    stream.reduce(&world, Sum, &dst, &src)?;
+    let few = || -> Result<()> {
+        stream.barrier_all()?;
+        Ok(stream.reduce(&world, Sum, dst.part(..4)?, src.part(..4)?)?)
+    };
+    few()?;
+    stream.capture(few)?.launch(stream)?;
+    Ok(stream.synchronize()?)
 }
 
 /// To the device and back, on a stream of its own.

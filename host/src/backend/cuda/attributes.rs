@@ -1,4 +1,4 @@
-//! Launches in clusters of several blocks, which only `cuLaunchKernelEx` takes.
+//! Launches with attributes, which only `cuLaunchKernelEx` takes: in clusters of several blocks, and programmatic ones.
 
 use super::driver::{Driver, out};
 use super::error::CudaError;
@@ -48,10 +48,16 @@ pub(super) unsafe fn launch(
     stream: CUstream,
     launch: &Launch<'_>,
 ) -> Result<(), CudaError> {
-    let cooperative = attribute(CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE, |value| {
-        value.cooperative = launch.cooperative.into();
+    use CUlaunchAttributeID as Id;
+    let cooperative = attribute(Id::CU_LAUNCH_ATTRIBUTE_COOPERATIVE, |value| value.cooperative = 1);
+    let programmatic = attribute(Id::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, |value| {
+        value.programmaticStreamSerializationAllowed = 1;
     });
-    let mut attributes = [clusters_of(launch.cluster), cooperative];
+    let mut attributes = [clusters_of(launch.cluster), cooperative, programmatic];
+    let wanted = [launch.cluster > 1, launch.cooperative, launch.programmatic];
+    for (attribute, _) in attributes.iter_mut().zip(wanted).filter(|(_, wanted)| !wanted) {
+        attribute.id = Id::CU_LAUNCH_ATTRIBUTE_IGNORE;
+    }
     let config = config(launch.grid, launch.block, launch.shared_bytes, stream, &mut attributes);
     // SAFETY: the caller's; the driver reads the list of parameters, and the attributes live until it has.
     unsafe { driver.cuLaunchKernelEx(&config, function, launch.params.as_ptr().cast_mut(), ptr::null_mut()) }
