@@ -125,7 +125,7 @@ pub use packet::{Packet, Payload};
 pub use print::gpu_println;
 pub use ptr::{PeerPtr, ptr};
 pub use reduce::Reduce;
-pub use registers::{read, write};
+pub use registers::{read, write, write_to};
 pub use rma::{Source, g, p, put, put_nbi, put_signal, put_signal_nbi};
 pub use serial::Serial;
 pub use shared::Shared;

@@ -3,6 +3,7 @@
 use crate::arch::{self, Span, Strength};
 use crate::fault::{FaultKind, check};
 use crate::rma::Source;
+use crate::team::{self, Target};
 use crate::tile::{InBlock, Tile};
 use crate::{Global, Pod, Shared, SymSlice};
 
@@ -68,6 +69,34 @@ pub fn write<const K: usize, T: Pod, G: Tile>(tile: G, dst: impl Run<T, G>, valu
     while j < K {
         // SAFETY: inside the object, by the check of its length.
         unsafe { arch::store(at, values[j], space, Strength::Weak) };
+        at += step;
+        j += 1;
+    }
+}
+
+/// Puts what [`read`] loads, from registers: element j of a member's array to `dst[j * tile.size() + tile.rank()]` at PE `to`. All members
+/// call it; no sync. As K calls of [`p`](crate::p) by each, with one check of the length: what it orders, what it may be waited on.
+///
+/// PTX `st.relaxed.sys`. Faults with `FaultKind::Length` unless `dst` has just K elements for each member; `FaultKind::Pe`.
+///
+/// ```
+/// use shmem::prelude::*;
+/// shmem_sim::run(2, 1, 64, || {
+///     let (own, inbox) = (shmem_sim::symmetric::<u32>(256), shmem_sim::symmetric::<u32>(256));
+///     let mine: [u32; 4] = shmem::read(Block, own);
+///     shmem::write_to(Block, inbox, mine.map(|v| v + 7), 1 - shmem::my_pe());
+///     shmem::quiet(Block);
+/// }).unwrap();
+/// ```
+#[inline(always)]
+#[track_caller]
+pub fn write_to<const K: usize, T: Pod, G: Tile>(tile: G, dst: SymSlice<T>, values: [T; K], to: impl Target) {
+    let (mut at, step) = place::<K, T, G>(tile, dst.offset(), dst.len());
+    let to = team::peer(to);
+    let mut j = 0;
+    while j < K {
+        // SAFETY: inside a live object, which every PE has, by the check of its length.
+        unsafe { arch::store_remote(at, values[j], to) };
         at += step;
         j += 1;
     }

@@ -17,8 +17,13 @@ const STRIPS: u32 = block::ROWS / ROWS;
 const COLUMNS: u32 = 512;
 /// A signal's value is the launch's number times this and the number of puts.
 const PUTS: u64 = 1 << 16;
-/// Lines of eight numbers that a lane holds of a row.
-const EACH: usize = COLUMNS as usize / 8 / 32;
+/// The same in lines of eight numbers, and those that a lane holds of a row.
+const LINES: u32 = COLUMNS / 8;
+const EACH: usize = LINES as usize / 32;
+/// Rows that a warp holds in registers, and how often it does for a strip. With more of them the loop spills, and what is loaded again
+/// waits behind all stores.
+const HELD: u32 = 8;
+const PARTS: u32 = ROWS / HELD;
 const WARPS: u32 = block::THREADS / 32;
 
 /// Puts the share of each of this block's warps. Blocks below `job.movers` call it.
@@ -26,7 +31,11 @@ const WARPS: u32 = block::THREADS / 32;
 pub fn send(job: Job, epoch: u64) {
     let (me, n) = (shmem::my_pe(), shmem::n_pes());
     let (first, warps) = (Block.id() * WARPS + Warp.id(), job.movers * WARPS);
-    let (strips, columns, row) = ((job.strips() + warps - 1 - first) / warps, puts(job), job.k / 8);
+    let (strips, columns, row) = (
+        (job.strips() + warps - 1 - first) / warps,
+        puts(job),
+        u64::from(job.k / 8),
+    );
     let (src, dst) = (
         job.a.cast::<Bf16x8>(),
         job.half(epoch).chunk(me, job.a.len()).cast::<Bf16x8>(),
@@ -50,34 +59,41 @@ pub fn send(job: Job, epoch: u64) {
     };
     let end = (n - 1) * columns;
     for put in 0..end {
-        let (line, to) = (put % columns * COLUMNS / 8 + Warp.rank(), to(put));
-        let inside = |i: usize| line + i as u32 * 32 < row;
-        for s in 0..strips {
-            let at = strip(s) * ROWS * row + line;
-            let place = |j: usize, i: usize| at + j as u32 * row + i as u32 * 32;
-            let mut lines = [[Bf16x8::zeroed(); EACH]; ROWS as usize];
-            unroll::<{ ROWS as usize }>(|j| {
-                unroll::<EACH>(|i| {
-                    if inside(i) {
-                        lines[j][i] = src.load(place(j, i));
-                    }
-                });
-            });
+        let (line, to) = (u64::from(put % columns * LINES), to(put));
+        let whole = line + u64::from(LINES) <= row;
+        for part in 0..strips * PARTS {
+            let at = u64::from(strip(part / PARTS) * ROWS + part % PARTS * HELD) * row + line;
+            // From the first row's columns to the last one's, in 64 bits: one check, from which the compiler has those of each row.
+            let span = at..at + u64::from(HELD - 1) * row + u64::from(LINES);
+            let run = |j: usize| j as u64 * row..j as u64 * row + u64::from(LINES);
+            let mut lines = [[Bf16x8::zeroed(); EACH]; HELD as usize];
+            if whole {
+                let src = src.slice(span.clone());
+                unroll::<{ HELD as usize }>(|j| lines[j] = shmem::read(Warp, src.slice(run(j))));
+            }
             // Those before, while these are on their way.
-            if s == 0 && put > 0 {
+            if part == 0 && put > 0 {
                 signal(put - 1);
             }
-            unroll::<{ ROWS as usize }>(|j| {
-                unroll::<EACH>(|i| {
-                    if inside(i) {
-                        shmem::p(dst.at(place(j, i)), lines[j][i], to);
-                    }
-                });
-            });
+            if whole {
+                let dst = dst.slice(span);
+                unroll::<{ HELD as usize }>(|j| shmem::write_to(Warp, dst.slice(run(j)), lines[j], to));
+            } else {
+                few(dst, src, at, row, to);
+            }
         }
     }
     if end > 0 {
         signal(end - 1);
+    }
+}
+
+/// The last columns of some rows, from line `at` on, where they are fewer. Apart: its registers would be spilled in the loop of the others.
+#[inline(never)]
+fn few(dst: SymSlice<Bf16x8>, src: SymSlice<Bf16x8>, at: u64, row: u64, to: u32) {
+    for j in 0..u64::from(HELD) {
+        let run = at + j * row..(at / row + j + 1) * row;
+        shmem::put_nbi(Warp, dst.slice(run.clone()), src.slice(run), to);
     }
 }
 

@@ -82,7 +82,7 @@ impl<'a> Problem<'a> {
         let grid = grid.min(tiles as u32);
         Ok(Blocks {
             grid,
-            movers: grid.min(12),
+            movers: grid.min(11),
         })
     }
 
