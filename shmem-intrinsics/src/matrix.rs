@@ -283,6 +283,31 @@ impl<T: Halves, const ROWS: u32> Strip<T, ROWS> {
         self.panels
     }
 
+    /// Some of its panels, all rows of them. Faults with `FaultKind::Range` where they are not all inside.
+    ///
+    /// ```
+    /// use shmem::matrix::Strip;
+    /// use shmem::prelude::*;
+    /// use shmem::vector::Bf16x2;
+    /// shmem_sim::run(1, 1, 32, || {
+    ///     let rows = shmem_sim::symmetric::<bf16>(8 * 256);
+    ///     let strip = Strip::<Bf16x2, 8>::new(rows.cast(), 256);
+    ///     assert_eq!(strip.part(1..3).panels(), 2);
+    /// }).unwrap();
+    /// ```
+    #[inline(always)]
+    #[track_caller]
+    #[must_use]
+    pub fn part(self, panels: core::ops::Range<u32>) -> Self {
+        let (a, b) = (panels.start, panels.end);
+        check(a <= b && b <= self.panels, FaultKind::Range, a.into(), b.into());
+        Self {
+            address: self.address + u64::from(a * ROW_LINES) * LINE_BYTES,
+            panels: b - a,
+            ..self
+        }
+    }
+
     /// Rows `i * R ..` of it, R of them. Faults with `FaultKind::Chunk`.
     #[inline(always)]
     #[track_caller]

@@ -3,16 +3,19 @@
 //! | file | |
 //! |---|---|
 //! | [`mover`] | the communication |
+//! | [`split`] | the last tiles |
 //! | here | tiles of C, and the kernels |
 pub mod mover;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod problem;
+pub mod split;
 
 use mover::Arriving;
-use shmem::matrix::{Strip, block};
+use shmem::matrix::{PANEL_COLUMNS, Strip, block};
 use shmem::prelude::*;
 use shmem::scope::Gpu;
-use shmem::vector::Bf16x2;
+use shmem::vector::{Bf16x2, F32x4};
+use split::Split;
 
 /// What a launch works on. Row-major; of each PE's rows, B's rows and k multiples of 128, 256 and 64.
 #[repr(C)]
@@ -30,17 +33,21 @@ pub struct Job {
     pub c: Global<bf16>,
     /// [`WORK`] words that only these kernels write, zero before the first launch.
     pub work: Global<u32>,
+    /// [`split::LINES`] that only these kernels use.
+    pub parts: Global<F32x4>,
     /// Columns of A and B.
     pub k: u32,
     /// Blocks that begin with sending this PE's rows, at least one.
     pub movers: u32,
 }
 
-/// Words of [`Job::work`]: the next tile, blocks that are done, launches that communicated.
-pub const WORK: usize = 3;
+/// Words of [`Job::work`]: the next tile, blocks that are done, launches that communicated; of each tile that is split, how many of its
+/// parts are made.
+pub const WORK: usize = (SPLIT + split::TILES) as usize;
 const NEXT: u32 = 0;
 const DONE: u32 = 1;
 const EPOCH: u32 = 2;
+const SPLIT: u32 = 3;
 
 /// A few blocks send this PE's rows; then all blocks multiply, this PE's own rows first.
 #[kernel(collective, block = 256)]
@@ -49,7 +56,8 @@ pub fn gather_matmul(_all: Collective, job: Job) {
     if Block.id() < job.movers {
         mover::send(job, epoch);
     }
-    job.tiles(me, n, epoch);
+    let senders = if n > 1 { job.movers } else { 0 };
+    job.tiles(me, n, epoch, thread::grid_size() - senders);
     job.finish(epoch);
 }
 
@@ -58,7 +66,7 @@ pub fn gather_matmul(_all: Collective, job: Job) {
 pub fn matmul(_all: Collective, job: Job) {
     // It waits for nobody, and so is none of the launches that the halves' rule counts.
     let before = job.epoch() - 1;
-    job.tiles(0, 1, before);
+    job.tiles(0, 1, before, thread::grid_size());
     job.finish(before);
 }
 
@@ -105,37 +113,42 @@ impl Job {
     }
 
     /// Multiplies tile after tile, each block whichever comes next, one PE's rows after the other, of `n` from `me` on. The
-    /// first are in `a`, the others come by the movers.
+    /// first are in `a`, the others come by the movers. `blocks` begin with it, the movers come later.
     #[inline(always)]
-    fn tiles(self, me: u32, n: u32, epoch: u64) {
+    fn tiles(self, me: u32, n: u32, epoch: u64, blocks: u32) {
         let (runs, width) = (self.runs(), (self.b.len() / u64::from(self.k)) as u32);
-        let columns = width / block::COLUMNS;
+        let (columns, panels) = (width / block::COLUMNS, self.k / PANEL_COLUMNS);
+        let split = Split::new(self, n * runs * columns, blocks);
         loop {
             let next = if Block.leader() {
                 self.work.word::<Gpu>(NEXT).fetch_add(1)
             } else {
                 0
             };
-            let tile = Block.broadcast(next.into()) as u32;
-            if tile >= n * runs * columns {
+            let Some((tile, part)) = split.item(Block.broadcast(next.into()) as u32) else {
                 return;
-            }
+            };
             let (shard, tile) = (tile / (runs * columns), tile % (runs * columns));
             let (pe, (run, column)) = ((me + shard) % n, place(tile, runs, columns));
+            let panels = part.map_or(0..panels, |part| part.panels(panels));
             let (rows, mut arriving) = if shard == 0 {
                 (self.a, Arriving::own(self))
             } else {
                 let rows = self.half(epoch).chunk(pe, self.a.len());
-                (rows, Arriving::from(self, epoch, pe, run))
+                (rows, Arriving::from(self, epoch, pe, run, panels.start))
             };
             let a = Strip::<Bf16x2, { block::ROWS }>::new(rows.chunk(run, block::ROWS * self.k).cast(), self.k);
             let b = Strip::new(self.b.chunk(column, block::COLUMNS * self.k).cast(), self.k);
-            let c = self.c.chunk(pe * runs + run, block::ROWS * width).cast::<Bf16x2>();
-            let sums = block::multiply_with(a, b, shmem::shared::dynamic(), &mut arriving);
-            sums.for_each(|row, at, pair| {
-                let at = column * (block::COLUMNS / 2) + at / 2;
-                c.chunk(row, width / 2).store(at, Bf16x2::from_f32(pair));
-            });
+            let (a, b) = (a.part(panels.clone()), b.part(panels));
+            let (c, column) = (
+                self.c.chunk(pe * runs + run, block::ROWS * width),
+                column * block::COLUMNS,
+            );
+            let product = block::multiply_with(a, b, shmem::shared::dynamic(), &mut arriving);
+            match part {
+                None => split::store(product, c, width, column),
+                Some(part) => part.add_up(self, product, c, width, column),
+            }
         }
     }
 
@@ -146,6 +159,9 @@ impl Job {
         if Block.leader() && word(DONE).fetch_add_acqrel(1) + 1 == thread::grid_size() {
             word(NEXT).store(0);
             word(DONE).store(0);
+            for i in 0..split::TILES {
+                word(SPLIT + i).store(0);
+            }
             word(EPOCH).store(epoch as u32);
         }
     }

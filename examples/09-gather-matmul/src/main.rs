@@ -6,16 +6,19 @@ use shmem_host::{Pe, World};
 fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let bench = arguments.iter().any(|a| a == "--bench");
-    let movers = option(&arguments, "--movers")?;
+    let asked = Asked {
+        grid: option(&arguments, "--blocks")?,
+        movers: option(&arguments, "--movers")?,
+    };
     let world = World::from_env()?;
     let simulated = world.backend_name() == "sim";
     world.run(|pe| match (bench, simulated) {
-        (true, _) => measure(&pe, simulated, movers),
-        (false, true) => verify(&pe, &[(128, 256, 128), (256, 512, 64)], movers),
+        (true, _) => measure(&pe, simulated, asked),
+        (false, true) => verify(&pe, &[(128, 256, 128), (256, 512, 64)], asked),
         (false, false) => verify(
             &pe,
             &[(128, 256, 64), (384, 768, 192), (1024, 2048, 1024), (2048, 4096, 4096)],
-            movers,
+            asked,
         ),
     })
 }
@@ -31,16 +34,24 @@ fn option(arguments: &[String], name: &str) -> anyhow::Result<Option<u32>> {
     Ok(Some(text.parse().with_context(|| format!("{name} {text}"))?))
 }
 
-fn blocks(problem: &Problem<'_>, movers: Option<u32>) -> anyhow::Result<Blocks> {
-    let blocks = problem.blocks()?;
-    let movers = movers.unwrap_or(blocks.movers).clamp(1, blocks.grid);
-    Ok(Blocks { movers, ..blocks })
+/// Blocks in all and those that send, where they are not those of [`Problem::blocks`].
+#[derive(Clone, Copy)]
+struct Asked {
+    grid: Option<u32>,
+    movers: Option<u32>,
 }
 
-fn verify(pe: &Pe, shapes: &[(usize, usize, usize)], movers: Option<u32>) -> anyhow::Result<()> {
+fn blocks(problem: &Problem<'_>, asked: Asked) -> anyhow::Result<Blocks> {
+    let blocks = problem.blocks()?;
+    let grid = asked.grid.unwrap_or(blocks.grid).clamp(1, blocks.grid);
+    let movers = asked.movers.unwrap_or(blocks.movers).clamp(1, grid);
+    Ok(Blocks { grid, movers })
+}
+
+fn verify(pe: &Pe, shapes: &[(usize, usize, usize)], asked: Asked) -> anyhow::Result<()> {
     for &(rows, n, k) in shapes {
         let problem = Problem::new(pe, Shape { rows, n, k })?;
-        let blocks = blocks(&problem, movers)?;
+        let blocks = blocks(&problem, asked)?;
         for round in 0..3 {
             problem.fill(round, false)?;
             pe.barrier_all()?;
@@ -73,7 +84,7 @@ const SHAPES: [(usize, usize, usize); 5] = [
 type Launch<'a> = &'a dyn Fn() -> Result<(), shmem_host::Error>;
 
 /// Rows of m, n and k: all rows of A, columns of each PE's C.
-fn measure(pe: &Pe, simulated: bool, movers: Option<u32>) -> anyhow::Result<()> {
+fn measure(pe: &Pe, simulated: bool, asked: Asked) -> anyhow::Result<()> {
     let shapes: &[(usize, usize, usize)] = if simulated { &[(512, 256, 64)] } else { &SHAPES };
     let (launches, date) = (if simulated { 1 } else { 10 }, time::OffsetDateTime::now_utc().date());
     if pe.id() == 0 {
@@ -88,7 +99,7 @@ fn measure(pe: &Pe, simulated: bool, movers: Option<u32>) -> anyhow::Result<()> 
                 k,
             },
         )?;
-        let blocks = blocks(&problem, movers)?;
+        let blocks = blocks(&problem, asked)?;
         problem.fill(0, true)?;
         let kinds: [(&str, Launch<'_>); 3] = [
             ("matmul", &|| problem.matmul(blocks)),

@@ -105,6 +105,8 @@ pub struct Arriving {
     before: u64,
     puts: u32,
     here: u32,
+    /// The first panel that is multiplied.
+    first: u32,
 }
 
 impl Arriving {
@@ -116,17 +118,19 @@ impl Arriving {
             before: 0,
             puts: 0,
             here: u32::MAX,
+            first: 0,
         }
     }
 
-    /// A PE's run of rows.
+    /// A PE's run of rows, from a panel on.
     #[inline(always)]
-    pub fn from(job: Job, epoch: u64, pe: u32, run: u32) -> Self {
+    pub fn from(job: Job, epoch: u64, pe: u32, run: u32, first: u32) -> Self {
         Self {
             words: job.ready.chunk(pe * job.runs() + run, STRIPS),
             before: epoch * PUTS,
             puts: puts(job),
             here: 0,
+            first,
         }
     }
 }
@@ -134,6 +138,7 @@ impl Arriving {
 impl Ahead for Arriving {
     #[inline(always)]
     fn ahead(&mut self, k: u32) {
+        let k = self.first + k;
         if k >= self.here {
             let least = self.before + u64::from(k * PANEL_COLUMNS / COLUMNS + 1);
             // A peer that is ahead may have begun with the next launch already, whose rows are in the other half.

@@ -3,9 +3,10 @@
     clippy::missing_errors_doc,
     reason = "those of the calls in them, and of `check` the first element that is wrong"
 )]
-use crate::{Job, WORK, gather, gather_matmul, matmul, mover};
+use crate::{Job, WORK, gather, gather_matmul, matmul, mover, split};
 use anyhow::ensure;
 use shmem::matrix::block::{COLUMNS, ROWS, SHARED_BYTES, THREADS};
+use shmem::vector::F32x4;
 use shmem::{SignalWord, bf16};
 use shmem_host::{Buf, Error, Pe, SymBuf, collective_launch};
 
@@ -47,6 +48,7 @@ pub struct Problem<'a> {
     b: Buf<bf16>,
     c: Buf<bf16>,
     work: Buf<u32>,
+    parts: Buf<F32x4>,
 }
 
 impl<'a> Problem<'a> {
@@ -72,6 +74,7 @@ impl<'a> Problem<'a> {
             b: pe.buffer(n * k)?,
             c: pe.buffer(pes * rows * n)?,
             work,
+            parts: pe.buffer(split::LINES)?,
         })
     }
 
@@ -79,7 +82,7 @@ impl<'a> Problem<'a> {
     pub fn blocks(&self) -> Result<Blocks, Error> {
         let tiles = self.c.len() / (ROWS * COLUMNS) as usize;
         let grid = self.pe.max_collective_grid::<gather_matmul>(THREADS, SHARED_BYTES)?;
-        let grid = grid.min(tiles as u32);
+        let grid = grid.min(tiles as u32 * split::PARTS);
         Ok(Blocks {
             grid,
             movers: grid.min(11),
@@ -94,6 +97,7 @@ impl<'a> Problem<'a> {
             b: self.b.handle(),
             c: self.c.handle(),
             work: self.work.handle(),
+            parts: self.parts.handle(),
             k: self.shape.k as u32,
             movers: blocks.movers,
         }

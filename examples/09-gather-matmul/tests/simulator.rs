@@ -57,6 +57,31 @@ fn random_shapes() {
     }
 }
 
+/// The last tile is made by eight blocks: of one, and of three where two blocks begin with tiles and six send first.
+#[test]
+fn a_tile_is_split() {
+    let shape = Shape {
+        rows: 128,
+        n: 256,
+        k: 512,
+    };
+    for (pes, movers, seeds) in [(1, 1, 0..2), (3, 6, 0..1)] {
+        for seed in seeds {
+            on_world(pes, seed, |pe| {
+                let problem = Problem::new(pe, shape)?;
+                for round in 0..2 {
+                    problem.fill(round, false)?;
+                    pe.barrier_all()?;
+                    problem.gather_matmul(Blocks { grid: 8, movers })?;
+                    pe.barrier_all()?;
+                    problem.check(round)?;
+                }
+                Ok(())
+            });
+        }
+    }
+}
+
 /// Columns that are put with two signals, the second one's fewer.
 #[test]
 fn columns_come_one_after_the_other() {

@@ -195,7 +195,7 @@ impl Session {
         params: &mut [*mut c_void],
         hosted: Option<(&KernelInfo, &dyn Fn() -> Lane)>,
     ) -> Result<(), Error> {
-        let stream = self.target(config.stream_id());
+        let (stream, programmatic) = (self.target(config.stream_id()), ready.programmatic.get());
         let launch = Launch {
             function: ready.loaded.function,
             stream,
@@ -204,8 +204,9 @@ impl Session {
             shared_bytes: config.shared_bytes,
             cluster: config.cluster,
             collective: config.collective,
-            cooperative: config.cooperative(),
-            programmatic: ready.programmatic.get(),
+            // A cooperative one would not be placed ahead on a stream.
+            cooperative: config.cooperative() && !programmatic,
+            programmatic,
             params,
             hosted,
         };
