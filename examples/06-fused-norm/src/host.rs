@@ -1,6 +1,6 @@
 //! The host's side: words and boxes of the kernels, and the choice among them.
 use crate::Norm;
-use crate::packets::{self, by_packets};
+use crate::packets::{self, by_packets, by_packets_short};
 use crate::passes::{self, by_passes};
 use crate::puts::{self, by_puts};
 use anyhow::ensure;
@@ -134,7 +134,11 @@ impl<'a> FusedNorm<'a> {
             steps: pe.buffer(tokens)?,
             inbox: pe.alloc(0)?,
             grids: [
-                blocks::<by_packets>(pe, hidden, packets::LINES)?,
+                if block <= packets::SHORT {
+                    blocks::<by_packets_short>(pe, hidden, packets::LINES)?
+                } else {
+                    blocks::<by_packets>(pe, hidden, packets::LINES)?
+                },
                 blocks::<by_passes<false>>(pe, hidden, passes::LINES)?,
                 blocks::<by_passes<true>>(pe, hidden, passes::LINES)?,
                 blocks::<by_puts>(pe, hidden, puts::LINES)?,
@@ -249,7 +253,11 @@ impl<'a> FusedNorm<'a> {
             Algorithm::Packets => {
                 let shape = shape(packets::LINES);
                 let shape = if self.plain { shape } else { shape.collective() };
-                self.pe.launch(shape, by_packets(norm, &self.boxes, &self.epochs))
+                if block(self.hidden, packets::LINES) <= packets::SHORT {
+                    self.pe.launch(shape, by_packets_short(norm, &self.boxes, &self.epochs))
+                } else {
+                    self.pe.launch(shape, by_packets(norm, &self.boxes, &self.epochs))
+                }
             }
             Algorithm::OneShot => {
                 let call = by_passes::<false>(norm, words, steps);

@@ -23,27 +23,45 @@ pub const fn next(epoch: u32) -> u32 {
 /// block sent that after it had received the one in question.
 #[kernel(programmatic, max_block = 704)]
 pub fn by_packets(a: Norm, boxes: SymSlice<Packet<[u32; 3]>>, epochs: Global<u32>) {
+    rows::<false>(a, boxes, epochs);
+}
+
+/// The same for rows of up to 9216, where threads have the registers for all that they have loaded.
+#[kernel(programmatic, max_block = 384)]
+pub fn by_packets_short(a: Norm, boxes: SymSlice<Packet<[u32; 3]>>, epochs: Global<u32>) {
+    rows::<true>(a, boxes, epochs);
+}
+
+/// Threads of [`by_packets_short`].
+pub const SHORT: u32 = 384;
+
+/// KEEP: what is needed later is loaded at once, and kept.
+#[inline(always)]
+fn rows<const KEEP: bool>(a: Norm, boxes: SymSlice<Packet<[u32; 3]>>, epochs: Global<u32>) {
     let (me, n) = (a.team.my_pe(), a.team.n_pes());
     let mut t = Block.id();
     while t < a.tokens {
         let epoch = next(epochs.load(t));
         let (x, residual) = (a.x.chunk(t, a.lines), a.residual.chunk(t, a.lines));
+        let weight = || -> [Bf16x8; LINES] { row::load(a.lines, |i| a.weight.load(i)) };
         let own: [Bf16x8; LINES] = row::load(a.lines, |i| x.load(i));
-        let rest = row::load(a.lines, |i| residual.load(i));
+        let rest: [Bf16x8; LINES] = row::load(a.lines, |i| residual.load(i));
+        let early = KEEP.then(weight);
         let (half, packets) = (packet::half(boxes, epoch), cast::<_, Packets>(own));
         let from = |pe: u32| half.chunk(t * n + pe, 4 * Block.size());
         for k in 1..n {
             let pe = if me + k < n { me + k } else { me + k - n };
             packet::send_each(Block, from(me), packets, epoch, a.team.pe(pe));
         }
-        let weight: [_; LINES] = row::load(a.lines, |i| a.weight.load(i));
-        let mut sum = [[0.0; 8]; LINES];
-        row::add(&mut sum, &rest);
+        let weight = early.unwrap_or_else(weight);
+        let mut sum = rest.map(Bf16x8::f32);
         for pe in 0..n {
-            let part: [Bf16x8; LINES] = if pe == me {
-                row::load(a.lines, |i| x.load(i))
-            } else {
+            let part: [Bf16x8; LINES] = if pe != me {
                 cast::<Packets, _>(packet::receive_each(Block, from(pe), epoch))
+            } else if KEEP {
+                own
+            } else {
+                row::load(a.lines, |i| x.load(i))
             };
             row::add(&mut sum, &part);
         }
