@@ -245,16 +245,18 @@ impl Exchange {
                     j += 1;
                 }
             };
-            let packets = arch::poll(&watch, load, ready, look);
+            let [mut next, mut second, mut third, mut last] = arch::poll(&watch, load, ready, look);
             let mut j = 0;
+            // Nobody asks for the j-th: an array would lie in memory, since what is done with each is too long to be written out four times.
             while j < FLIGHT {
                 let d = first + j;
                 if d == self.me {
                     take(d == 0, own);
                 }
                 if d < others {
-                    take(d == 0 && self.me != 0, piece(packets[j as usize]));
+                    take(d == 0 && self.me != 0, piece(next));
                 }
+                (next, second, third, last) = (second, third, last, next);
                 j += 1;
             }
             start += u64::from(FLIGHT) * box_bytes;
