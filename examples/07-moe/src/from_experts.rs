@@ -4,12 +4,8 @@ use shmem::packet;
 use shmem::prelude::*;
 use shmem::vector::{Bf16x8, F32x4, U32x2};
 
-/// Sends the sums of the experts' results `y`, weighted, to the tokens' PEs, one of each token, and adds up what comes for this PE's tokens, and
-/// what its own experts made of them, in `z`. `y` is laid out as [`Packed::rows`], but in bf16. Halves, packets and puts as in
-/// [`dispatch`](crate::dispatch()); the second half reads `y` too. Dynamic shared memory: [`Config::combine_bytes`](crate::Config::combine_bytes).
-#[kernel(collective, programmatic, max_block = 1024, for<false>, for<true>)]
-pub fn combine<const PACKETS: bool>(
-    _all: Collective,
+#[inline(always)]
+pub(crate) fn combine<const PACKETS: bool>(
     halves: u32,
     s: Shape,
     y: Global<Bf16x8>,

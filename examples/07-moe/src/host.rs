@@ -1,6 +1,7 @@
 //! The host's side: memory and launches.
 
-use crate::{EXPERTS, Inbox, PES, Packed, RECEIVE, SEND, Shape, TOP, Tokens, combine, dispatch};
+use crate::{EXPERTS, Inbox, PES, Packed, RECEIVE, SEND, Shape, TOP, Tokens};
+use crate::{combine, combine_packets, dispatch, dispatch_packets};
 use anyhow::ensure;
 use shmem::SignalWord;
 use shmem::vector::{Bf16x8, F32x4, U32x4};
@@ -21,7 +22,7 @@ pub struct Config {
     pub packets: Option<bool>,
     /// Blocks at most, or as many as are resident at once.
     pub blocks: Option<u32>,
-    /// Threads of a block: a multiple of 32, at most 1024.
+    /// Threads of a block: a multiple of 32, at most 1024; with packets no more than 512 are taken.
     pub threads: u32,
 }
 
@@ -38,6 +39,15 @@ impl Config {
         // Packets come to shared memory too.
         let rows = 1 + u32::from(self.packets(n));
         rows * self.shape.part(self.parts(n)).sums() * 16
+    }
+
+    /// Threads of a block.
+    fn threads(self, n: u32) -> u32 {
+        if self.packets(n) {
+            self.threads.min(512)
+        } else {
+            self.threads
+        }
     }
 
     /// Whether rows go in packets.
@@ -173,20 +183,21 @@ impl<'a> Moe<'a> {
             fp8,
             packets: _,
             blocks,
-            threads,
+            threads: _,
         } = config;
         let (n, parts, packets) = (pe.n(), config.parts(pe.n()), config.packets(pe.n()));
+        let threads = config.threads(n);
         let (shared, sums) = (config.dispatch_bytes(n), config.combine_bytes(n));
         let dispatches = match (fp8, packets) {
-            (false, false) => pe.max_collective_grid::<dispatch<false, false>>(threads, shared)?,
-            (false, true) => pe.max_collective_grid::<dispatch<false, true>>(threads, shared)?,
-            (true, false) => pe.max_collective_grid::<dispatch<true, false>>(threads, shared)?,
-            (true, true) => pe.max_collective_grid::<dispatch<true, true>>(threads, shared)?,
+            (false, false) => pe.max_collective_grid::<dispatch<false>>(threads, shared)?,
+            (false, true) => pe.max_collective_grid::<dispatch_packets<false>>(threads, shared)?,
+            (true, false) => pe.max_collective_grid::<dispatch<true>>(threads, shared)?,
+            (true, true) => pe.max_collective_grid::<dispatch_packets<true>>(threads, shared)?,
         };
         let combines = if packets {
-            pe.max_collective_grid::<combine<true>>(threads, sums)?
+            pe.max_collective_grid::<combine_packets>(threads, sums)?
         } else {
-            pe.max_collective_grid::<combine<false>>(threads, sums)?
+            pe.max_collective_grid::<combine>(threads, sums)?
         };
         let slots = 2 * (n * s.tokens * parts) as usize;
         // Four packets, of 16 bytes, for three lines.
@@ -281,22 +292,23 @@ impl<'a> Moe<'a> {
     }
 
     fn launch_dispatch(&self, halves: u32, tokens: Tokens, work: &Work) -> Result<(), Error> {
-        let (pe, n, threads, shape) = (self.pe, self.pe.n(), self.config.threads, self.config.shape);
+        let (pe, n, shape) = (self.pe, self.pe.n(), self.config.shape);
+        let threads = self.config.threads(n);
         let (shared, inbox, out) = (self.config.dispatch_bytes(n), self.inbox(), work.packed());
         // A block for each part that comes, and for each that this PE sends.
         let grid = self.grid(n + 1);
         match (self.config.fp8, self.config.packets(n)) {
             (false, false) => {
-                collective_launch!(pe, dispatch::<false, false><<<grid, threads, shared>>>(halves, shape, tokens, inbox, out))
+                collective_launch!(pe, dispatch::<false><<<grid, threads, shared>>>(halves, shape, tokens, inbox, out))
             }
             (false, true) => {
-                collective_launch!(pe, dispatch::<false, true><<<grid, threads, shared>>>(halves, shape, tokens, inbox, out))
+                collective_launch!(pe, dispatch_packets::<false><<<grid, threads, shared>>>(halves, shape, tokens, inbox, out))
             }
             (true, false) => {
-                collective_launch!(pe, dispatch::<true, false><<<grid, threads, shared>>>(halves, shape, tokens, inbox, out))
+                collective_launch!(pe, dispatch::<true><<<grid, threads, shared>>>(halves, shape, tokens, inbox, out))
             }
             (true, true) => {
-                collective_launch!(pe, dispatch::<true, true><<<grid, threads, shared>>>(halves, shape, tokens, inbox, out))
+                collective_launch!(pe, dispatch_packets::<true><<<grid, threads, shared>>>(halves, shape, tokens, inbox, out))
             }
         }
     }
@@ -332,14 +344,15 @@ impl<'a> Moe<'a> {
         tokens: Tokens,
         z: &Buf<Bf16x8>,
     ) -> Result<(), Error> {
-        let (pe, n, threads, shape) = (self.pe, self.pe.n(), self.config.threads, self.config.shape);
+        let (pe, n, shape) = (self.pe, self.pe.n(), self.config.shape);
+        let threads = self.config.threads(n);
         let (shared, from, inbox, chosen) = (self.config.combine_bytes(n), work.packed(), self.inbox(), tokens.chosen);
         // A block for each part of a token here, and for each that another PE waits for.
         let grid = self.grid(n);
         if self.config.packets(n) {
-            collective_launch!(pe, combine::<true><<<grid, threads, shared>>>(halves, shape, y, from, inbox, chosen, z))
+            collective_launch!(pe, combine_packets<<<grid, threads, shared>>>(halves, shape, y, from, inbox, chosen, z))
         } else {
-            collective_launch!(pe, combine::<false><<<grid, threads, shared>>>(halves, shape, y, from, inbox, chosen, z))
+            collective_launch!(pe, combine<<<grid, threads, shared>>>(halves, shape, y, from, inbox, chosen, z))
         }
     }
 

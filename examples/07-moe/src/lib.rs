@@ -9,12 +9,12 @@
 mod cast;
 mod experts;
 mod from_experts;
+mod kernels;
 mod layout;
 mod to_experts;
 pub use experts::{factor, stand_in};
-pub use from_experts::combine;
+pub use kernels::{combine, combine_packets, dispatch, dispatch_packets};
 pub use layout::*;
-pub use to_experts::dispatch;
 
 #[cfg(not(target_arch = "nvptx64"))]
 mod check;

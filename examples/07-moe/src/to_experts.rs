@@ -7,11 +7,8 @@ use shmem::prelude::*;
 use shmem::scope::Gpu;
 use shmem::vector::{U32x2, U32x4};
 
-/// Sends each token's row to the PEs of its experts, and packs what comes from all PEs by expert. In halves: other work may go on between, and
-/// only the second one waits. Rows go in packets or by puts. Dynamic shared memory: [`Config::dispatch_bytes`](crate::Config::dispatch_bytes).
-#[kernel(collective, programmatic, max_block = 1024, for<false, false>, for<false, true>, for<true, false>, for<true, true>)]
-pub fn dispatch<const FP8: bool, const PACKETS: bool>(
-    _all: Collective,
+#[inline(always)]
+pub(crate) fn dispatch<const FP8: bool, const PACKETS: bool>(
     halves: u32,
     s: Shape,
     tokens: Tokens,

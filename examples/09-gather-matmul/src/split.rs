@@ -14,6 +14,8 @@ use shmem::vector::{Bf16x2, Bf16x8, F32x2, F32x4};
 pub const PARTS: u32 = 8;
 /// Tiles at most.
 pub const TILES: u32 = 16;
+/// Rows that each of them adds up.
+const SHARE: u32 = ROWS / PARTS;
 /// Numbers of a tile.
 const NUMBERS: u32 = ROWS * COLUMNS;
 /// Lines of [`Job::parts`].
@@ -75,7 +77,6 @@ impl Part {
             done.add_release(1);
         }
         shmem::wait_until(Block, done, ge(PARTS));
-        const SHARE: u32 = ROWS / PARTS;
         for i in Block.strided(SHARE * COLUMNS / 8) {
             let (row, at) = (self.part * SHARE + i / (COLUMNS / 8), i % (COLUMNS / 8));
             let mut numbers = [[F32x4::zeroed(); 2]; PARTS as usize];
@@ -102,11 +103,9 @@ impl Part {
 pub fn store(product: Product, c: Global<bf16>, width: u32, column: u32) {
     let c = c.cast::<Bf16x2>();
     product.for_each(|row, at, pair| {
-        c.chunk(row, width / 2).store((column + at) / 2, Bf16x2::from_f32(pair));
+        c.chunk(row, width / 2)
+            .store(column / 2 + at / 2, Bf16x2::from_f32(pair));
     });
 }
 
-const _: () = assert!(
-    block::THREADS <= ROWS / PARTS * COLUMNS / 8,
-    "each thread adds up something"
-);
+const _: () = assert!(block::THREADS <= SHARE * COLUMNS / 8, "each thread adds up something");
