@@ -42,14 +42,13 @@ pub fn insert(table: SymSlice<u64>, keys: Global<u64>, counts: Global<u64>) {
         }
         i += threads;
     }
-    for place in count::NEW..=count::LOST {
-        let sum = Block.sum(match place {
-            count::NEW => new,
-            count::OLD => old,
-            _ => lost,
-        });
-        if Block.leader() {
-            counts.word::<Gpu>(place).add(sum.into());
-        }
+    // Both in one sum: threads that are done wait for the block's others in it.
+    let sum = Block.sum(u64::from(old) << 32 | u64::from(new));
+    if Block.leader() {
+        counts.word::<Gpu>(count::NEW).add(sum & u64::from(u32::MAX));
+        counts.word::<Gpu>(count::OLD).add(sum >> 32);
+    }
+    if lost != 0 {
+        counts.word::<Gpu>(count::LOST).add(lost.into());
     }
 }
