@@ -23,21 +23,22 @@ pub(crate) fn back_to_back(b: &Bench) -> anyhow::Result<()> {
         (None, true) => 4,
         (None, false) => LAUNCHES,
     };
-    let config = || LaunchConfig::new(1, 32).collective();
+    // Two blocks: one is never launched cooperatively.
+    let config = || LaunchConfig::new(2, 32).collective();
     let (buffer, signals) = (pe.alloc::<u32>(64)?, pe.signals(1)?);
     let often = |launch: &dyn Fn() -> Result<(), Error>| (0..launches).try_for_each(|_| launch());
     let graph = pe
         .stream()
-        .capture(|| often(&|| collective_launch!(pe, nothing<<<1, 32>>>())))?;
+        .capture(|| often(&|| collective_launch!(pe, nothing<<<2, 32>>>())))?;
     let [plain, bare, ours, bare_of, ours_of, graph] = medians(
         b,
         launches,
         [
             &|| often(&|| launch!(pe, alone<<<1, 32>>>())),
             &|| pe.__launch_bare(config(), nothing(), launches),
-            &|| often(&|| collective_launch!(pe, nothing<<<1, 32>>>())),
+            &|| often(&|| collective_launch!(pe, nothing<<<2, 32>>>())),
             &|| pe.__launch_bare(config(), nothing_of(&buffer, &buffer, &signals, 7), launches),
-            &|| often(&|| collective_launch!(pe, nothing_of<<<1, 32>>>(&buffer, &buffer, &signals, 7))),
+            &|| often(&|| collective_launch!(pe, nothing_of<<<2, 32>>>(&buffer, &buffer, &signals, 7))),
             &|| graph.launch(pe.stream()),
         ],
     )?;

@@ -72,6 +72,8 @@ laid_out! {
         pub node_start: u32,
         /// How many they are, numbered one after the other.
         pub node_size: u32,
+        /// Blocks of a programmatic launch, at most: a kernel of more lets nobody in ahead of its end.
+        pub places: u64,
         /// Address of the [`NetworkState`]; 0 where load and store reaches every PE.
         pub network: u64,
         /// Where each PE's heap begins as this PE reaches it by load and store; 0 where it can't.

@@ -107,6 +107,7 @@ fn calls_of(kernel: impl FnOnce()) -> Vec<(&'static str, u32)> {
         node_sync: 0,
         node_start: 0,
         node_size: 2,
+        places: 0,
         network: 0,
         peer_base: [0; MAX_PES],
     };

@@ -165,6 +165,7 @@ impl World {
             node_sync: 0,
             node_start: my_pe,
             node_size: 1,
+            places: 0,
             network: tables[my_pe as usize],
             peer_base: [0; MAX_PES],
         });

@@ -79,6 +79,7 @@ impl World {
                 node_sync: area.node_sync,
                 node_start,
                 node_size,
+                places: 0,
                 network: adapters.as_ref().map_or(0, |adapters| adapters.state(my_pe)),
                 peer_base,
             }

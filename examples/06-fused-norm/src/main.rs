@@ -31,7 +31,7 @@ struct Options {
     /// Takes no more blocks than this.
     #[arg(long)]
     blocks: Option<u32>,
-    /// Launches packets without the cooperative launch.
+    /// Launches packets as an ordinary kernel, not collectively.
     #[arg(long)]
     plain: bool,
 }

@@ -63,7 +63,7 @@ fn a_tile_is_split() {
     let shape = Shape {
         rows: 128,
         n: 256,
-        k: 512,
+        k: 576,
     };
     for (pes, movers, seeds) in [(1, 1, 0..2), (3, 6, 0..1)] {
         for seed in seeds {

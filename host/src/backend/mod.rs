@@ -342,8 +342,8 @@ pub(crate) struct Loaded {
     pub(crate) tile: u32,
     /// Blocks that a cluster may have: 1 where device or image have no clusters.
     pub(crate) cluster: u32,
-    /// Its image waits for the kernel ahead, where the kernel asks for that.
-    pub(crate) programmatic: bool,
+    /// Blocks of a programmatic launch at most, where the kernel is for such: 0 where its image or the device has none.
+    pub(crate) places: u64,
 }
 
 /// What decides how many blocks are resident at once.

@@ -38,10 +38,6 @@ pub(crate) struct Ready {
     programmatic: Cell<bool>,
 }
 
-/// A programmatic launch needs room for so many times its blocks: a stream holds those of two kernels then, and so does another one
-/// beside it, where kernels of both wait for other PEs.
-const PLACES: u64 = 4;
-
 /// What the checks of a launch depend on, beside the kernel.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Passed {
@@ -136,11 +132,9 @@ impl Session {
         check_kernel(info, config)?;
         let ready = self.ready::<K>()?;
         self.check_resources(info.name, &ready, threads, config)?;
-        ready.programmatic.set(
-            info.programmatic
-                && ready.loaded.programmatic
-                && config.grid.count() * PLACES <= self.resident(&ready, config.resources(threads))?.into(),
-        );
+        ready
+            .programmatic
+            .set(info.programmatic && config.grid.count() <= ready.loaded.places);
         ready.passed.set(Some(this));
         Ok(ready)
     }

@@ -11,7 +11,6 @@
 //! | `FAKE_CUDA_APART` | devices do not reach each other |
 //! | `FAKE_CUDA_ONE` | one device rather than two |
 //! | `FAKE_CUDA_BUSY` | what is launched never ends |
-//! | `FAKE_CUDA_RESIDENT` | blocks that a multiprocessor has room for; 2 if not given |
 //! | `FAKE_CUDA_COUNT` | programmatic launches are reported, as if they were left |
 
 mod copies;
@@ -268,7 +267,7 @@ driver! {
     fn cuFuncGetAttribute(value: *mut c_int, attribute: c_uint, function: usize) |s| { *value = if attribute == 0 { 1024 } else { 0 }; Ok(()) }
     fn cuFuncSetAttribute(function: usize, attribute: c_uint, value: c_int) |s| { Ok(()) }
     fn cuFuncLoad(function: usize) |s| { Ok(()) }
-    fn cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks: *mut c_int, function: usize, threads: c_int, shared: usize) |s| { *blocks = number("FAKE_CUDA_RESIDENT").unwrap_or(2) as c_int; Ok(()) }
+    fn cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks: *mut c_int, function: usize, threads: c_int, shared: usize) |s| { *blocks = 2; Ok(()) }
     fn cuOccupancyMaxActiveClusters(clusters: *mut c_int, function: usize, config: *const c_void) |s| { *clusters = 2; Ok(()) }
     fn cuLaunchKernel(function: usize, gx: c_uint, gy: c_uint, gz: c_uint, bx: c_uint, by: c_uint, bz: c_uint, shared: c_uint, stream: usize, params: *mut c_void, extra: *mut c_void) |s| { launched(s, stream); Ok(()) }
     fn cuLaunchCooperativeKernel(function: usize, gx: c_uint, gy: c_uint, gz: c_uint, bx: c_uint, by: c_uint, bz: c_uint, shared: c_uint, stream: usize, params: *mut c_void) |s| { launched(s, stream); Ok(()) }

@@ -131,7 +131,11 @@ impl CudaDevice {
             shared_bytes,
             tile: module.tile(symbol),
             cluster: module.cluster(),
-            programmatic: module.programmatic(),
+            places: if module.programmatic() {
+                self.cuda.state(self.pe).places
+            } else {
+                0
+            },
         })
     }
 

@@ -108,6 +108,10 @@ impl Devices {
     }
 }
 
+/// A programmatic launch has at most one block for so many multiprocessors: a stream holds those of two kernels then, and so may another
+/// one beside it, where kernels of both wait for other PEs.
+const PLACES: u32 = 4;
+
 pub(crate) struct Cuda {
     /// For each device, its PEs' modules: by package and PE, and those loaded from text.
     modules: Vec<Mutex<Modules>>,
@@ -293,6 +297,7 @@ impl Cuda {
             node_sync: system.node_sync,
             node_start: node.start,
             node_size: node.len() as u32,
+            places: u64::from(gpu.multiprocessors / self.sharers(pe).count() as u32 / PLACES),
             network: self.network.as_ref().map_or(0, |network| network.state(self.index(pe))),
             peer_base,
         };

@@ -437,7 +437,7 @@ impl Device for SimDevice {
             // The simulator sees a tile's first use itself.
             tile: 1,
             cluster: CLUSTER,
-            programmatic: false,
+            places: 0,
         })
     }
 

@@ -98,6 +98,7 @@ state_fields! {
     node_sync: u64 reg64;
     node_start: u32 reg32;
     node_size: u32 reg32;
+    places: u64 reg64;
     network: u64 reg64;
 }
 
