@@ -77,10 +77,10 @@ pub struct FusedNorm<'a> {
     steps: Buf<u64>,
     /// Rows that are put.
     inbox: SymBuf<Bf16x8>,
-    /// Blocks by packets, by one shot, by two shots, by puts, at most; and by packets of short rows.
-    grids: [u32; 5],
-    /// Launches packets as an ordinary kernel, without the cooperative launch's start of all blocks at once: no more blocks than
-    /// the device has room for, which are all that is on it. See the README.
+    /// Blocks by packets, by one shot, by two shots, by puts, at most.
+    grids: [u32; 4],
+    /// Launches packets as an ordinary kernel, not collectively, which sees to all blocks' start at once unless it is a programmatic launch:
+    /// no more blocks than the device has room for, which are all that is on it. See the README.
     pub plain: bool,
 }
 
@@ -134,15 +134,14 @@ impl<'a> FusedNorm<'a> {
             steps: pe.buffer(tokens)?,
             inbox: pe.alloc(0)?,
             grids: [
-                blocks::<by_packets>(pe, hidden, packets::LINES)?,
-                blocks::<by_passes<false>>(pe, hidden, passes::LINES)?,
-                blocks::<by_passes<true>>(pe, hidden, passes::LINES)?,
-                blocks::<by_puts>(pe, hidden, puts::LINES)?,
                 if block <= packets::SHORT {
                     blocks::<by_packets_short>(pe, hidden, packets::LINES)?
                 } else {
-                    0
+                    blocks::<by_packets>(pe, hidden, packets::LINES)?
                 },
+                blocks::<by_passes<false>>(pe, hidden, passes::LINES)?,
+                blocks::<by_passes<true>>(pe, hidden, passes::LINES)?,
+                blocks::<by_puts>(pe, hidden, puts::LINES)?,
             ],
             plain: false,
             pe,
@@ -165,11 +164,11 @@ impl<'a> FusedNorm<'a> {
     /// Those of allocations.
     pub fn limit_blocks(&mut self, most: u32) -> anyhow::Result<()> {
         // Block b of each PE works with block b of every other: all have as many.
-        let (mine, all) = (self.pe.alloc::<u32>(5)?, self.pe.alloc::<u32>(5)?);
+        let (mine, all) = (self.pe.alloc::<u32>(4)?, self.pe.alloc::<u32>(4)?);
         mine.write(&self.grids.map(|grid| grid.min(most).min(self.tokens as u32)))?;
         self.pe.stream().reduce(&self.pe.world(), Min, &all, &mine)?;
         all.read_into(0, &mut self.grids)?;
-        let [_, one, two, put, _] = self.grids.map(|grid| grid as usize);
+        let [_, one, two, put] = self.grids.map(|grid| grid as usize);
         let (blocks, n) = (one.max(two).max(put), self.team.n_pes());
         (self.told, self.steps) = (self.pe.signals(blocks * n as usize)?, self.pe.buffer(blocks)?);
         let rows = if Algorithm::Puts.is_for(n) {
@@ -247,8 +246,6 @@ impl<'a> FusedNorm<'a> {
         } else {
             norm.tokens
         };
-        // Its blocks have a multiprocessor each: more rows are better off with two.
-        let short = algorithm == Algorithm::Packets && rounds <= self.grids[4];
         let grid = self.grids[algorithm as usize].min(rounds);
         let shape = |lines| LaunchConfig::new(grid, block(self.hidden, lines)).stream(stream);
         let (words, steps) = (&self.told, &self.steps);
@@ -256,7 +253,7 @@ impl<'a> FusedNorm<'a> {
             Algorithm::Packets => {
                 let shape = shape(packets::LINES);
                 let shape = if self.plain { shape } else { shape.collective() };
-                if short {
+                if block(self.hidden, packets::LINES) <= packets::SHORT {
                     self.pe.launch(shape, by_packets_short(norm, &self.boxes, &self.epochs))
                 } else {
                     self.pe.launch(shape, by_packets(norm, &self.boxes, &self.epochs))
