@@ -15,7 +15,7 @@ use syn::parse_macro_input;
 /// | attribute | meaning |
 /// |---|---|
 /// | `collective` | launched on every PE together; the first parameter is the token `Collective` |
-/// | `programmatic` | blocks may be placed while the kernel ahead in the stream runs, and first wait for its end (PTX `griddepcontrol`) |
+/// | `programmatic` | blocks may be placed while another such kernel ahead in the stream runs, and first wait for its end (PTX `griddepcontrol`) |
 /// | `block = N`, `block = (x, y, z)` | launched with exactly this block (PTX `.reqntid`) |
 /// | `max_block = N` | launched with at most N threads per block (PTX `.maxntid`) |
 /// | `for<f32, 4096>` | an instance of a generic kernel; one for each that is launched |

@@ -134,7 +134,7 @@ impl<'a> FusedNorm<'a> {
             steps: pe.buffer(tokens)?,
             inbox: pe.alloc(0)?,
             grids: [
-                if block <= packets::SHORT {
+                if is_short(hidden) {
                     blocks::<by_packets_short>(pe, hidden, packets::LINES)?
                 } else {
                     blocks::<by_packets>(pe, hidden, packets::LINES)?
@@ -253,7 +253,7 @@ impl<'a> FusedNorm<'a> {
             Algorithm::Packets => {
                 let shape = shape(packets::LINES);
                 let shape = if self.plain { shape } else { shape.collective() };
-                if block(self.hidden, packets::LINES) <= packets::SHORT {
+                if is_short(self.hidden) {
                     self.pe.launch(shape, by_packets_short(norm, &self.boxes, &self.epochs))
                 } else {
                     self.pe.launch(shape, by_packets(norm, &self.boxes, &self.epochs))
@@ -279,6 +279,11 @@ impl<'a> FusedNorm<'a> {
 /// Threads for a row of which each holds so many lines.
 fn block(hidden: usize, lines: usize) -> u32 {
     (hidden / LINE).div_ceil(lines).next_multiple_of(32) as u32
+}
+
+/// Whether packets have the kernel for short rows.
+fn is_short(hidden: usize) -> bool {
+    block(hidden, packets::LINES) <= packets::SHORT
 }
 
 fn blocks<K: Kernel>(pe: &Pe, hidden: usize, lines: usize) -> anyhow::Result<u32> {

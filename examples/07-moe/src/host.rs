@@ -179,11 +179,7 @@ impl<'a> Moe<'a> {
     pub fn new(pe: &'a Pe, config: Config) -> anyhow::Result<Self> {
         config.check(pe.n())?;
         let Config {
-            shape: s,
-            fp8,
-            packets: _,
-            blocks,
-            threads: _,
+            shape: s, fp8, blocks, ..
         } = config;
         let (n, parts, packets) = (pe.n(), config.parts(pe.n()), config.packets(pe.n()));
         let threads = config.threads(n);

@@ -260,13 +260,14 @@ mod host {
         let calls = || -> anyhow::Result<()> {
             for step in 0..steps {
                 let (dst, src) = (&buffers[(step + 1) % 2], &buffers[step % 2]);
-                let to = if step % 3 == 2 { (me + 1) % n } else { me };
+                let travels = step % 3 == 2;
+                let to = if travels { (me + 1) % n } else { me };
                 // A barrier before, so that nobody passes on what another one is still reading.
-                if step % 3 == 2 {
+                if travels {
                     stream.barrier_all()?;
                 }
                 launch!(pe, pass_on<<<blocks as u32, 64, 0, stream>>>(dst, src, to))?;
-                if step % 3 == 2 {
+                if travels {
                     stream.barrier_all()?;
                 }
             }

@@ -12,6 +12,7 @@
 //! | `page` | fault records in host memory |
 //! | `module` | PTX with a PE's state |
 //! | `device` | what one PE holds: streams, buffers, functions |
+//! | `attributes` | launches in clusters, and programmatic ones |
 //! | `graph` | captures |
 //! | `timeline` | what kernels recorded of their calls |
 //! | `poll` | waits that can be ended |
